@@ -49,7 +49,7 @@ async def fork(services: Services, agent: Agent, request: ForkRequest, memory: M
     """
     tree, parent = services.database.tree, agent
     if request.at:
-        parent, at = await tree.place(request.at)
+        parent, at = await tree.fork_point_at(request.at)
     else:
         parent = await services.database.agents.get(agent.id) or agent
         at = await tree.fork_point(parent)

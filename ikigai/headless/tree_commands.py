@@ -27,7 +27,7 @@ class TreeChange(NamedTuple):
 async def _fork(services: Services, agent: Agent | None, argument: str, yes: bool) -> TreeChange:
     request = fork.parse_fork(argument)
     if agent is None and request.at:
-        agent, _ = await services.database.tree.place(request.at)
+        agent, _ = await services.database.tree.fork_point_at(request.at)
     agent = await _named(services, "", agent, "/fork")
     if request.prompt:
         chosen = with_choices(await services.load_memory(agent), request.choices)

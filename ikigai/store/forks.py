@@ -74,7 +74,7 @@ class AgentTree:
             raise Rejected(f"There is no agent {agent.name} in this database.", "Fork another agent.")
         return rows[0][0]
 
-    async def place(self, id: int) -> tuple[Agent, int]:
+    async def fork_point_at(self, id: int) -> tuple[Agent, int]:
         """Return the agent of the event `id`, and where a fork "at" it begins: the end of its turn, or itself between
         turns.
 

@@ -49,7 +49,7 @@ async def load(cursor: Cursor, asking: Reading[_T]) -> _T:
             try:
                 question = next(asking)
                 while True:
-                    question = asking.send(await answers.to(question))
+                    question = asking.send(await answers.answer(question))
             except StopIteration as done:
                 return done.value
     raise AssertionError("unreachable")
@@ -84,7 +84,7 @@ class _LoadAnswers:
         self._ahead: tuple[Any, ...] | None = None  # the statement that was sent before its question
         self._ahead_cursor: Cursor | None = None
 
-    async def to(self, question: Question) -> Answer:
+    async def answer(self, question: Question) -> Answer:
         # Nothing here is prepared: a plan made for any span is no good plan for this one.
         match question:
             case AskAncestry(agent):

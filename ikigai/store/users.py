@@ -41,7 +41,7 @@ class Users:
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
-    async def all(self) -> list[SchemaSummary]:
+    async def list_schemas(self) -> list[SchemaSummary]:
         """Return the schemas that hold tables of ikigai, and those that were made for some."""
         async with self._session.use() as cursor:
             await cursor.execute(roles.SCHEMAS, (roles.MADE_HERE,))

@@ -109,19 +109,19 @@ async def test_place_of_an_event_is_the_end_of_its_turn(database: Database) -> N
     for row in rows:
         if row.id >= opened.first:
             with pytest.raises(Rejected, match=f"The turn of event #{row.id} has not ended yet"):
-                await database.tree.place(row.id)
+                await database.tree.fork_point_at(row.id)
             continue
         end = next(end for end in ends if end >= row.id) if row.id <= ends[-1] else row.id
         between = isinstance(row.event, ev.Marked | ev.SettingsChanged)
-        owner, at = await database.tree.place(row.id)
+        owner, at = await database.tree.fork_point_at(row.id)
         assert (owner.id, at) == (talk.agent.id, row.id if between else end)
     (asked,) = (row.id for row in rows if row.event == ev.UserMessage("one"))
-    owner, at = await database.tree.place(asked)
+    owner, at = await database.tree.fork_point_at(asked)
     child = await fork(database, owner, "then", at)
     assert await remembered(database, child) == ["one", "1"]
     for id in (0, 10**15, 2**63 - 2):
         with pytest.raises(Rejected, match="There is no event"):
-            await database.tree.place(id)
+            await database.tree.fork_point_at(id)
 
 
 async def test_what_the_parent_forgets_later_stays_with_a_child_forked_earlier(database: Database) -> None:

@@ -48,7 +48,7 @@ async def neighbors(database: Database, agent: Agent) -> None:
 
 
 async def place(database: Database, agent: Agent) -> None:
-    assert (await database.tree.place(await middle(database, agent)))[0].id == agent.id
+    assert (await database.tree.fork_point_at(await middle(database, agent)))[0].id == agent.id
 
 
 async def spent(database: Database, agent: Agent) -> None:
@@ -99,7 +99,7 @@ async def position(database: Database, agent: Agent) -> None:
     async with database._session.use() as cursor:
         await cursor.execute(replay.POSITION)
         ((_, id, _),) = await cursor.fetchall()
-    assert id and (await database.tree.place(id))[0]
+    assert id and (await database.tree.fork_point_at(id))[0]
 
 
 READINGS_OF_ROLE = {

@@ -133,7 +133,7 @@ async def test_long_history_is_read_in_pages_and_little_of_it_is_held(database: 
         await reader.more_after(lambda: (reader.pages.events[-10].id, reader.pages.events[-1].id))
         assert len(reader.pages.events) <= MAX_HELD_EVENTS
     assert reader.pages.events[-1].seq == 31 * PAGE_EVENTS and max(reads) == PAGE_EVENTS and len(reads) == 62
-    await reader.to(reader.pages.events[0].id + events // 2)
+    await reader.go_to(reader.pages.events[0].id + events // 2)
     assert len(reader.pages.events) == 2 * PAGE_EVENTS
 
     async with await psycopg.AsyncConnection.connect(dsn) as connection, connection.cursor(binary=True) as cursor:

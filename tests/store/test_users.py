@@ -141,7 +141,7 @@ async def test_role_has_a_schema_of_its_own_and_needs_no_right_of_an_administrat
     assert [hit.agent for hit in (await database.search("lighthouse")).hits] == [talk.agent.name]
     await talk.log.close()
     await database.close()
-    (found,) = await users.all()
+    (found,) = await users.list_schemas()
     assert (found.schema, found.owner, found.shared, found.roles) == (anna, anna, False, (anna,)) and found.size > 0
     with psycopg.connect(empty_dsn) as other:
         granted = other.execute(
@@ -209,7 +209,7 @@ async def test_roles_of_a_shared_schema_continue_one_conversation(
     assert refused.value.remedy.startswith(f"Use --schema {bela}, or let its owner run: GRANT USAGE, CREATE ON SCHEMA")
     assert await users.add_shared(team, [bela]) == sorted((anna, bela)), "all that use it"
     session = DatabaseSession(as_role(empty_dsn, bela), schema="pg_catalog")
-    assert (await Users(session).all())[-1].roles == tuple(sorted((anna, bela))), "each of them sees the same"
+    assert (await Users(session).list_schemas())[-1].roles == tuple(sorted((anna, bela))), "each of them sees the same"
     await session.close()
     second = await open_as(empty_dsn, bela, team)
     assert await second.agents.last() is None, "each has a last conversation"
@@ -233,7 +233,7 @@ async def test_roles_of_a_shared_schema_continue_one_conversation(
             " relname <> 'notes'", (team,),
         )  # fmt: skip
         assert owners.fetchall() == [(team,)]
-    found = {each.schema: each for each in await users.all()}
+    found = {each.schema: each for each in await users.list_schemas()}
     assert found[team].shared and found[team].roles == tuple(sorted((anna, bela)))
     await users.leave(bela, team)
     with pytest.raises(Rejected, match=f"{bela} does not use the schema {team}"):
@@ -276,7 +276,7 @@ async def test_removed_role_leaves_its_conversations_to_whom_is_named(
         await users.remove(team)
     assert await users.remove(team, delete=True)
     assert not await users.remove(bela, delete=True), "it owns what it was given"
-    assert [each.schema for each in await users.all()] == [anna]
+    assert [each.schema for each in await users.list_schemas()] == [anna]
     database = await open_as(empty_dsn, bela, anna)
     assert await database.agents.get(talk.agent.id)
     await database.close()
@@ -289,7 +289,7 @@ async def test_role_that_ikigai_did_not_make_stays(users: Users, empty_dsn: str,
     await users.add(anna)
     with pytest.raises(Rejected, match=f"There is a role {anna} already"):
         await users.add_shared(anna, [anna])
-    assert not await users.remove(anna) and await users.exists(anna) and await users.all() == []
+    assert not await users.remove(anna) and await users.exists(anna) and await users.list_schemas() == []
 
 
 async def test_administrator_need_not_be_a_superuser(
@@ -319,7 +319,7 @@ async def test_administrator_need_not_be_a_superuser(
         await database.close()
         with psycopg.connect(as_role(empty_dsn, admin)) as theirs, pytest.raises(psycopg.errors.InsufficientPrivilege):
             theirs.execute(sql.SQL("table {}").format(sql.Identifier(team, "messages")))
-        assert len(await limited.all()) == 3
+        assert len(await limited.list_schemas()) == 3
         assert await limited.add_shared(team, [admin, anna, bela]) == sorted((admin, anna, bela))
         await limited.leave(admin, team)
         for heir in (bela, admin):
@@ -404,7 +404,7 @@ async def test_names_that_no_schema_can_have(users: Users, name: str) -> None:
         with pytest.raises(Rejected, match="cannot be the name of a role and its schema") as refused:
             await add
         assert refused.value.remedy.startswith("Begin with a letter") and "\n" not in refused.value.what
-    assert await users.all() == []
+    assert await users.list_schemas() == []
 
 
 async def test_names_with_capitals_and_of_the_greatest_length(

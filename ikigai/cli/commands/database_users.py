@@ -122,7 +122,7 @@ def _listed(names: Sequence[str]) -> str:
 
 async def _list(config: Config, arguments: argparse.Namespace) -> None:
     async with _users(config) as (users, _):
-        print_lines(_format_schemas(await users.all()))
+        print_lines(_format_schemas(await users.list_schemas()))
 
 
 def _format_schemas(schemas: Sequence[SchemaSummary]) -> str:

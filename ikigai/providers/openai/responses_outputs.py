@@ -41,7 +41,7 @@ class ResponseOutputs:
         """Return the outputs with a reasoning item that came without its encrypted content, by its id."""
         return {id: output for id, output in self._named.items() if output.unsigned}
 
-    def about(self, event: dict[str, Any], kind: str = "") -> ResponseOutput:
+    def output_of(self, event: dict[str, Any], kind: str = "") -> ResponseOutput:
         """Return the output that an event is about; make it if it does not exist yet.
 
         Some servers leave out its index, or give the same one to all. There the id decides, or else it is the last of

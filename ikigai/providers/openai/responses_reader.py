@@ -120,9 +120,9 @@ class ResponsesReader:
         if kind in DELTA_KINDS:
             self._piece(kind, event)
         elif kind == "response.output_item.added":
-            self._start_output(self._outputs.about(event), as_mapping(event.get("item")))
+            self._start_output(self._outputs.output_of(event), as_mapping(event.get("item")))
         elif kind == "response.output_item.done":
-            failure = self._finish_output(self._outputs.about(event), as_mapping(event.get("item")))
+            failure = self._finish_output(self._outputs.output_of(event), as_mapping(event.get("item")))
         elif kind in ("response.completed", "response.incomplete"):
             failure = self._store_response(response, kind)
         return [*self._release_outputs(), failure] if failure else list(self._release_outputs())
@@ -134,7 +134,7 @@ class ResponsesReader:
         return StreamFinished(self._stop, self._usage, self.request_id)
 
     def _piece(self, type: str, event: dict[str, Any]) -> None:
-        output = self._outputs.about(event, DELTA_KINDS[type])
+        output = self._outputs.output_of(event, DELTA_KINDS[type])
         piece = as_string(event.get("delta"))
         if output.done or output.kind != DELTA_KINDS[type] or not piece:
             return
@@ -236,7 +236,7 @@ class ResponsesReader:
         if not self._outputs.in_order():  # a server that sends no pieces
             for item in as_sequence(response.get("output")):
                 event = {"item": item}
-                if failure := self._finish_output(self._outputs.about(event), as_mapping(item)):
+                if failure := self._finish_output(self._outputs.output_of(event), as_mapping(item)):
                     return failure
         for output in self._outputs.in_order():
             output.done = True

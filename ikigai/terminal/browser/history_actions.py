@@ -104,7 +104,7 @@ class HistoryActions:
 
     async def _go(self, id: int) -> None:
         self._hit = id
-        await self.reader.to(id)
+        await self.reader.go_to(id)
         self.view.show(self.reader.items)
         self.view.select(id, searched=True)
         self._landed = self._here

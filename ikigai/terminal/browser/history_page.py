@@ -79,7 +79,7 @@ class HistoryPage:
     async def _open(self) -> None:
         await self._reader.open()
         if self._place:
-            await self._reader.to(self._place)
+            await self._reader.go_to(self._place)
         self._view.show(self._reader.items)
         self._view.end()
         if self._place:

@@ -143,7 +143,7 @@ def draw_rows(item: BrowserItem, width: int, theme: Theme, unfolded: bool) -> li
 
 def _drawn(shown: Shown, width: int, theme: Theme) -> list[str]:
     drawn: list[str] = []
-    for entry in Entries(theme, "fold").of(shown, width):
+    for entry in Entries(theme, "fold").draw(shown, width):
         drawn += [""] * bool(drawn) + entry.text.split("\n")
     return [part for row in drawn for part in _within(row, width)]
 

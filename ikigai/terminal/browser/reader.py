@@ -57,7 +57,7 @@ class HistoryReader:
         events = await self._source.after(0, PAGE_EVENTS)
         self._hold(events, first=True, last=not events)
 
-    async def to(self, id: int) -> None:
+    async def go_to(self, id: int) -> None:
         """Load this event with the pages around it, unless it is held."""
         if not any(event.id == id for event in self.pages.events):
             older, newer = await self._source.before(id + 1, PAGE_EVENTS), await self._source.after(id, PAGE_EVENTS)

@@ -98,11 +98,11 @@ class InputActions:
         """Handle a key at a question; return True if it answered."""
         return self._dialogs.pressed(key, self._input.buffer.text)
 
-    def said(self, words: str) -> bool:
+    def answer_with(self, words: str) -> bool:
         """Handle Enter at a question; return True if `words` are part of an answer."""
         if not self._dialogs.wording:
             return False
-        self._dialogs.said(words)
+        self._dialogs.answer_with(words)
         return True
 
     def back(self) -> None:

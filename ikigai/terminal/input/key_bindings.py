@@ -118,7 +118,7 @@ def _writing(on_action: On, on: On, actions: InputActions, buffer: Buffer, paste
         if buffer.document.text_before_cursor.endswith("\\") and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
-        elif actions.asked and actions.said(pastes.expanded(buffer.text)):
+        elif actions.asked and actions.answer_with(pastes.expanded(buffer.text)):
             pass
         elif buffer.text.strip():
             text = pastes.expanded(buffer.text)

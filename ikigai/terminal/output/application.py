@@ -143,7 +143,7 @@ class TerminalApp:
     async def wait_for_theme(self) -> None:
         """Wait, for ANSWER_WAIT seconds at most, until the theme for the terminal's background is known."""
         if self._background:
-            await self._background.known()
+            await self._background.wait_until_known()
 
     async def _leave(self, loop: asyncio.AbstractEventLoop) -> None:
         try:

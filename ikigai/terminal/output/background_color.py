@@ -40,7 +40,7 @@ class BackgroundColor:
         tty.write(COLOR_QUERY)
         self._loop.call_later(ANSWER_WAIT, self._stop_waiting)
 
-    async def known(self) -> None:
+    async def wait_until_known(self) -> None:
         """Wait until there is an answer, or waiting takes too long."""
         await self._known.wait()
 

@@ -173,7 +173,7 @@ class ConversationView:
         self.entries.fold(block, self._columns())
         if block.speaker is Speaker.ASSISTANT:
             self.preload()
-        self._scroll.add(lambda columns: self.entries.of(block, columns), big=len(block.text) > THREADED_CHARACTERS)
+        self._scroll.add(lambda columns: self.entries.draw(block, columns), big=len(block.text) > THREADED_CHARACTERS)
         if block.speaker is Speaker.STOPPED and self._unanswered is not None:
             again = f"{self._theme.key('send')} on the empty line tries again."
             self.notice(f"{self._unanswered} {again}") if self._unanswered else self.note(again)
@@ -184,10 +184,10 @@ class ConversationView:
 
     def _print_calls(self, calls: Sequence[TranscriptBlock]) -> None:
         for each in calls:
-            self._scroll.add(lambda columns, each=each: self.entries.of(each, columns))
+            self._scroll.add(lambda columns, each=each: self.entries.draw(each, columns))
 
     def rule(self, rule: ContextRule) -> None:
-        self._scroll.add(lambda columns: self.entries.of(rule, columns))
+        self._scroll.add(lambda columns: self.entries.draw(rule, columns))
 
     def show_delta(self, asked_by: int, event: Delta | RetryScheduled) -> None:
         reply = self._area.reply

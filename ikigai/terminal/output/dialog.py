@@ -103,7 +103,7 @@ class Dialogs:
             self._answer(dialog, QuestionAnswer(key))
         return True
 
-    def said(self, words: str) -> None:
+    def answer_with(self, words: str) -> None:
         """Answer with the words that go with the choice."""
         dialog = self.current
         if dialog and dialog.choice:

@@ -72,14 +72,14 @@ class Entries:
         """Draw the history from its item `first` on; `skipped` events lie before it."""
         for each in shown[:first]:
             if isinstance(each, ContextRule):
-                yield from self.of(each, columns)
+                yield from self.draw(each, columns)
         if skipped + first:
             yield ScrollbackEntry(blocks.draw_skipped(skipped + first, columns, self._theme))
         for each in shown[first:]:
-            yield from self.of(each, columns)
+            yield from self.draw(each, columns)
 
-    def of(self, shown: Shown, columns: int) -> Iterator[ScrollbackEntry]:
-        entries = self._of(shown, columns)
+    def draw(self, shown: Shown, columns: int) -> Iterator[ScrollbackEntry]:
+        entries = self._draw(shown, columns)
         return (self.marks.on(shown, entry) for entry in entries) if self.marks else entries
 
     def ended(self) -> Iterator[ScrollbackEntry]:
@@ -87,7 +87,7 @@ class Entries:
         if self.marks and (mark := self.marks.ended()):
             yield ScrollbackEntry(mark, bare=True)
 
-    def _of(self, shown: Shown, columns: int) -> Iterator[ScrollbackEntry]:
+    def _draw(self, shown: Shown, columns: int) -> Iterator[ScrollbackEntry]:
         if isinstance(shown, ContextRule):
             from ikigai.terminal.render.rule_line import draw_context_rule
 
@@ -117,7 +117,7 @@ class Entries:
         if isinstance(piece, FoldedThinking):
             yield from self._thought(piece.text, piece.seconds, columns)
         elif isinstance(piece, ToolCall | ToolResult):
-            yield from self._of(hosted_block(piece), columns)
+            yield from self._draw(hosted_block(piece), columns)
         elif drawn := blocks.draw_piece(piece.source, piece.context, columns, self._theme, self.links):
             yield ScrollbackEntry(drawn)
 

@@ -29,7 +29,7 @@ def marking(theme: Theme) -> Entries:
 
 def told(entries: Entries, *shown: TranscriptBlock | ContextRule | None) -> str:
     """Return the drawn text, with the marks in brackets; None is the end of the turn."""
-    made = [entry.text for each in shown for entry in (entries.of(each, 60) if each else entries.ended())]
+    made = [entry.text for each in shown for entry in (entries.draw(each, 60) if each else entries.ended())]
     return strip_styles(MARK.sub(r"[\1]", "\n".join(made)))
 
 
@@ -40,7 +40,9 @@ def test_turn_has_its_prompt_marks(theme: Theme):
     assert told(entries, USER, ANSWER, None) == told(entries, USER, ANSWER, None) == wanted
     assert told(entries, None) == "", "once"
     unmarked = Entries(theme, "fold")
-    assert [strip_styles(e.text) for e in entries.of(USER, 60)] == [strip_styles(e.text) for e in unmarked.of(USER, 60)]
+    assert [strip_styles(e.text) for e in entries.draw(USER, 60)] == [
+        strip_styles(e.text) for e in unmarked.draw(USER, 60)
+    ]
 
 
 def test_end_mark_has_the_status_of_the_turn():

@@ -20,7 +20,7 @@ SIGNS = re.compile("[❯●→←·⚠✗∴⠀-⣿─│█░]")
 
 
 def drawn(block: TranscriptBlock) -> str:
-    return "\n".join(entry.text for entry in Entries(SPOKEN, "fold").of(block, words.UNWRAPPED_COLUMNS))
+    return "\n".join(entry.text for entry in Entries(SPOKEN, "fold").draw(block, words.UNWRAPPED_COLUMNS))
 
 
 def test_blocks_are_named_in_words():

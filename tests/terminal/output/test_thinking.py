@@ -165,7 +165,7 @@ def test_replies_are_drawn_with_their_thoughts_in_place(thinking: str):
     block = TranscriptBlock(1, Speaker.ASSISTANT, "First.Second.", thoughts=(Thought(0, "One."), Thought(6, "Two.")))
     entries = Entries(PLAIN, thinking)
     entries.fold(block, 60)
-    drawn = [entry.text for entry in entries.of(block, 60)]
+    drawn = [entry.text for entry in entries.draw(block, 60)]
     assert (
         drawn
         == {
@@ -179,7 +179,7 @@ def test_replies_are_drawn_with_their_thoughts_in_place(thinking: str):
 
 def test_forgotten_thoughts_are_dim_like_all_that_is_forgotten():
     block = TranscriptBlock(1, Speaker.ASSISTANT, "Said.", remembered=False, thoughts=(Thought(0, "One."),))
-    thought, words = (entry.text for entry in Entries(COLOUR, "fold").of(block, 60))
+    thought, words = (entry.text for entry in Entries(COLOUR, "fold").draw(block, 60))
     assert thought.startswith("\x1b[2") and words == "\x1b[2m● Said.\x1b[0m"
 
 

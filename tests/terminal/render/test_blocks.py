@@ -416,7 +416,7 @@ def test_all_of_a_long_change_can_be_opened():
     entries.fold(changed, 60)
     assert entries.folded.startswith("Edited x.\n\n--- a/x\n+++ b/x\n@@") and "\x1b" not in entries.folded
     assert entries.folded.count("\n+more   x<U+001B>[m") == 20
-    rows = [entry.text.split("\n") for block in (short, changed) for entry in entries.of(block, 60)]
+    rows = [entry.text.split("\n") for block in (short, changed) for entry in entries.draw(block, 60)]
     assert len(rows[0]) == 4 and len(rows[1]) == 12 and rows[1][-1] == "  … 13 more lines of changes (Ctrl+O)"
 
 
@@ -429,10 +429,10 @@ def test_newest_long_result_can_be_opened():
     entries.fold(long, 40)
     entries.fold(short, 40)
     assert entries.folded is long.text
-    (drawn,) = (entry.text for entry in entries.of(long, 40))
+    (drawn,) = (entry.text for entry in entries.draw(long, 40))
     assert strip_styles(drawn).endswith("  … 2 more lines (Ctrl+O)")
     entries.fold(TranscriptBlock(3, Speaker.TOOL_RESULT, "another\n" * 9), 40)
-    assert not any("Ctrl+O" in entry.text for entry in entries.of(long, 40))
+    assert not any("Ctrl+O" in entry.text for entry in entries.draw(long, 40))
 
 
 @pytest.mark.parametrize("line", ["x" * 39, "海" * 20, "🦭" * 20, "a海" * 13, "\t" * 10 + "x", "ab\t" * 10 + "y"])
@@ -440,7 +440,7 @@ def test_result_with_a_line_that_is_wider_than_the_screen_can_be_opened(line: st
     entries, text = Entries(PLAIN, "fold"), f"first\n{line}\nlast"
     entries.fold(TranscriptBlock(1, Speaker.TOOL_RESULT, text), 40)
     assert entries.folded == text
-    (drawn,) = (entry.text for entry in entries.of(TranscriptBlock(1, Speaker.TOOL_RESULT, text), 40))
+    (drawn,) = (entry.text for entry in entries.draw(TranscriptBlock(1, Speaker.TOOL_RESULT, text), 40))
     first, cut_row, last = drawn.split("\n")
     assert (first, last) == ("← first", "  last") and cut_row.endswith("… (Ctrl+O)") and cell_width(cut_row) <= 40
     fits = TranscriptBlock(2, Speaker.TOOL_RESULT, "海" * 19 + "\n" + "x" * 38)
@@ -461,7 +461,7 @@ def test_output_of_a_user_command_can_be_opened_where_it_is_cut():
     for lines, opens in ((39, False), (40, False), (60, True)):
         block = TranscriptBlock(lines, Speaker.USER, "!seq 60\n" + "row\n" * lines)
         entries.fold(block, 60)
-        (drawn,) = (entry.text for entry in entries.of(block, 60))
+        (drawn,) = (entry.text for entry in entries.draw(block, 60))
         assert drawn.endswith("  … 21 more lines (Ctrl+O)") == opens == (entries.folded_in == lines)
 
 
@@ -477,7 +477,7 @@ def test_long_lines_count_as_the_rows_that_they_take(speaker: Speaker, words: st
     block, entries = TranscriptBlock(7, speaker, "\n".join(lines)), Entries(PLAIN, "fold")
     entries.fold(block, width)
     assert (entries.folded, entries.folded_in) == (block.text, 7)
-    (drawn,) = (entry.text for entry in entries.of(block, width))
+    (drawn,) = (entry.text for entry in entries.draw(block, width))
     rows = drawn.split("\n")
     assert len(rows) == render.MAX_MESSAGE_ROWS + 1 and max(map(cell_width, rows)) <= width
     (told,) = (row for row in rows if re.fullmatch(r"  … \d more lines \(Ctrl\+O\)", row))
@@ -486,7 +486,7 @@ def test_long_lines_count_as_the_rows_that_they_take(speaker: Speaker, words: st
     assert rows[-1].endswith(lines[-1]) == (speaker is Speaker.NOTE)
     few = TranscriptBlock(8, speaker, "\n".join((lines[0], lines[1], lines[-1])))
     entries.fold(few, width)
-    assert entries.folded_in == 7 and "in all" not in "".join(entry.text for entry in entries.of(few, width))
+    assert entries.folded_in == 7 and "in all" not in "".join(entry.text for entry in entries.draw(few, width))
 
 
 def test_last_line_of_a_long_answer_stays_only_where_it_is_short():

@@ -152,7 +152,7 @@ def test_links_hide_nothing_out_of_the_context_and_in_the_history():
     assert render.draw_block(gone, 80, theme, links=True) == "\x1b[2m● a (https://b)\x1b[0m"
     entries = Entries(theme, "fold")
     here = TranscriptBlock(1, Speaker.ASSISTANT, "[a](https://b)")
-    (plain,) = (entry.text for entry in entries.of(here, 80))
+    (plain,) = (entry.text for entry in entries.draw(here, 80))
     entries.links = True
-    (linked,) = (entry.text for entry in entries.of(here, 80))
+    (linked,) = (entry.text for entry in entries.draw(here, 80))
     assert strip_styles(plain) == "● a (https://b)" and strip_styles(linked) == "● a" and LINK.search(linked)

@@ -12,7 +12,7 @@ from psycopg import conninfo, pq
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, StoreError, Unavailable
 from ikigai.store import address, driver_errors
 from ikigai.store.driver_connection import STATEMENT_DEADLINE, Connection, Cursor, is_alive
-from ikigai.store.greeting import ConnectionGreeting, ConnectionTerms, greet, no_rights
+from ikigai.store.greeting import SessionInfo, SessionSettings, apply_settings, no_rights
 from ikigai.store.sql import agents
 
 REFUSAL_RETRY_DELAY = 60.0
@@ -66,7 +66,7 @@ class DatabaseSession:
         self.on_reconnected: Callable[[Cursor], Awaitable[None]] | None = None
         self._lock = asyncio.Lock()
         self._connected: tuple[Connection, Cursor] | None = None
-        self.greeting = ConnectionGreeting(0, 0)
+        self.info = SessionInfo(0, 0)
         self.lost: set[int] = set()
         self._accepted: dict[str, str] = {}  # passwords that the server accepted
         self._is_mixed_up = False  # True once a session had what another program left in it
@@ -149,7 +149,7 @@ class DatabaseSession:
         self._drop_connection()
         if self._refused and time.monotonic() < self._refused[1] + REFUSAL_RETRY_DELAY:
             raise self._refused[0].with_traceback(None)
-        is_first = not self.greeting.backend
+        is_first = not self.info.backend
         try:
             connected = await (self._connect_again() if self._revive else self._connect())
         except Misconfigured as error:
@@ -169,7 +169,7 @@ class DatabaseSession:
         """Connect to the embedded server, and start it if needed. On the first call it has just been found running."""
         assert self._revive
         until = time.monotonic() + FIRST_CONNECT_TIMEOUT
-        while not self.greeting.backend:
+        while not self.info.backend:
             began = time.monotonic()
             try:
                 return await self._connect()
@@ -195,7 +195,7 @@ class DatabaseSession:
             self._accepted = {"database password": password.decode(errors="replace")}
         try:
             with self._translate_errors(driver_errors.statement_error):
-                self.greeting = await self._greet(connection)
+                self.info = await self._apply_settings(connection)
         except BaseException:
             await connection.close()
             raise
@@ -211,7 +211,7 @@ class DatabaseSession:
         the next connection begin with that.
         """
         is_idle = connection.pgconn.transaction_status == pq.TransactionStatus.IDLE
-        if self._is_newer(self.greeting.schema_version) or not is_idle:
+        if self._is_newer(self.info.schema_version) or not is_idle:
             return
         version, error = None, None
         with suppress(psycopg.Error, TimeoutError):
@@ -227,7 +227,7 @@ class DatabaseSession:
     def newer_schema(self, version: int = 0) -> NewerSchema:
         """Return the error for a schema that this program must not write to."""
         return NewerSchema(
-            f"The database {self.place} has schema {version or self.greeting.schema_version}, and this ikigai knows "
+            f"The database {self.place} has schema {version or self.info.schema_version}, and this ikigai knows "
             f"schemas up to {self._newest}.",
             "Install a newer ikigai to write to it.",
         )
@@ -237,7 +237,7 @@ class DatabaseSession:
         try:
             yield
         except psycopg.errors.ReadOnlySqlTransaction as error:
-            if self._is_newer(self.greeting.schema_version):
+            if self._is_newer(self.info.schema_version):
                 raise self.newer_schema() from error
             if self._write:
                 self._drop_connection()  # a connection keeps the setting that it began with
@@ -245,7 +245,7 @@ class DatabaseSession:
             raise BadDatabase("The database was opened for reading, so nothing can be written.") from error
         except psycopg.Error as error:
             failure = make(error, self.place)
-            if isinstance(failure, BadDatabase) and self._is_newer(self.greeting.schema_version):
+            if isinstance(failure, BadDatabase) and self._is_newer(self.info.schema_version):
                 raise self.newer_schema() from error
             raise failure from error
         except TimeoutError as error:
@@ -253,25 +253,25 @@ class DatabaseSession:
 
     def _drop_connection(self) -> None:
         if self._connected is not None:
-            self.lost.add(self.greeting.backend)
+            self.lost.add(self.info.backend)
             self._connected[0].pgconn.finish()
             self._connected = None
             self.on_lost()
 
-    async def _greet(self, connection: Connection) -> ConnectionGreeting:
+    async def _apply_settings(self, connection: Connection) -> SessionInfo:
         """Apply the settings of a new connection. Raise BadDatabase if the server is unsuitable."""
-        terms = ConnectionTerms(self.schema, not self._write, self._newest, self.replicated)
-        greeting = await greet(connection, self.place, terms, again=bool(self.greeting.backend))
-        is_pooled = greeting.backend != connection.info.backend_pid
-        if is_pooled and await self._is_shared(connection, greeting.backend):
+        settings = SessionSettings(self.schema, not self._write, self._newest, self.replicated)
+        info = await apply_settings(connection, self.place, settings, again=bool(self.info.backend))
+        is_pooled = info.backend != connection.info.backend_pid
+        if is_pooled and await self._is_shared(connection, info.backend):
             raise BadDatabase(
                 f"The database {self.place} is behind a pooler in transaction mode, which cannot keep a lock.",
                 driver_errors.CONNECT_DIRECTLY,
             )
         if is_pooled or self._is_mixed_up:  # a pool may not reset the sessions of programs that have ended
             await connection.execute(agents.RESET_SESSION)
-            greeting = await greet(connection, self.place, terms, again=bool(self.greeting.backend))
-        return greeting
+            info = await apply_settings(connection, self.place, settings, again=bool(self.info.backend))
+        return info
 
     async def _is_shared(self, connection: Connection, backend: int) -> bool:
         """Return True if another connection can get the server process of this one while this one is idle."""

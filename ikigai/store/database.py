@@ -91,7 +91,7 @@ class Database:
         self._news = asyncio.Event()  # there may be something to index
         self._replica: ReplicaSession | None = None
         self.schema_version = schema_version
-        self.version_before = session.greeting.schema_version
+        self.version_before = session.info.schema_version
         self.agents = Agents(session)
 
     @classmethod
@@ -354,7 +354,7 @@ class Database:
             if rows < MAX_COUNTED_EVENTS:
                 await cursor.execute(queries.COUNT_EVENTS)
                 ((rows,),) = await cursor.fetchall()
-        where, version = str(self._session.place), self._session.greeting.schema_version
+        where, version = str(self._session.place), self._session.info.schema_version
         behind = await self.indexer.behind()
         fields = where, server, name, user, schema, version, size, messages, agents, rows, tuple(extensions), durable
         return DatabaseInfo(*fields, behind)

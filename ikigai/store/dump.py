@@ -73,7 +73,7 @@ async def dump(
     session = DatabaseSession(dsn, write=False, schema=schema_name)
     try:
         async with session.use():
-            version = session.greeting.schema_version
+            version = session.info.schema_version
     finally:
         await session.close()
     if not version:

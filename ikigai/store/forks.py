@@ -216,7 +216,7 @@ class AgentTree:
         async with self._session.use() as cursor:
             await cursor.execute(forks.WRITE_LOCK_OWNERS, (write_lock.WRITE_LOCK,))
             rows = await cursor.fetchall()
-        ours = self._session.greeting.backend
+        ours = self._session.info.backend
         return {
             key: THIS_PROGRAM if backend == ours else str(write_lock.LockOwner(backend, program))
             for key, backend, program in rows
@@ -240,7 +240,7 @@ class AgentTree:
         check_name(name)
         async with self._session.use() as cursor:
             holder = await write_lock.read_owner(self._session, cursor, UUID(agent.id))
-            ours = holder and holder.backend in (self._session.greeting.backend, *self._session.lost)
+            ours = holder and holder.backend in (self._session.info.backend, *self._session.lost)
             if holder and not ours and not holder.is_dead():
                 raise AgentLocked(
                     f"Agent {agent.name} is open in another ikigai ({holder}).",

@@ -15,16 +15,16 @@ OLDEST_SERVER = 150000
 NewConnection: TypeAlias = psycopg.AsyncConnection[tuple[Any, ...]]
 
 
-class ConnectionGreeting(NamedTuple):
-    """Greeting of the server on a new connection: the pid of its process, and the schema's number, or 0."""
+class SessionInfo(NamedTuple):
+    """The server's answer on a new connection: the pid of its process, and the schema's number, or 0."""
 
     backend: int
     schema_version: int
 
 
-class ConnectionTerms(NamedTuple):
-    """The terms of a connection: the name of the `schema`, whether it may only read, the `newest` version of the schema
-    that it may write (None: any), and whether its commits wait for a standby.
+class SessionSettings(NamedTuple):
+    """The settings of a connection: the name of the `schema`, whether it may only read, the `newest` version of the
+    schema that it may write (None: any), and whether its commits wait for a standby.
     """
 
     schema: str
@@ -33,11 +33,11 @@ class ConnectionTerms(NamedTuple):
     replicated: bool
 
 
-async def greet(
-    connection: NewConnection, place: ServerAddress, terms: ConnectionTerms, again: bool
-) -> ConnectionGreeting:
-    """Apply the terms to a new connection, `again` behind a lost one. Raise BadDatabase if the server or the schema is
-    unsuitable, Unavailable if the server may serve in a moment.
+async def apply_settings(
+    connection: NewConnection, place: ServerAddress, settings: SessionSettings, again: bool
+) -> SessionInfo:
+    """Apply the settings to a new connection, `again` behind a lost one. Raise BadDatabase if the server or the schema
+    is unsuitable, Unavailable if the server may serve in a moment.
     """
     info = connection.info
     if info.server_version < OLDEST_SERVER:
@@ -51,17 +51,17 @@ async def greet(
             f"The database {place} is encoded in {encoding}, which cannot store every text.",
             "Create one with: createdb --encoding=UTF8 --template=template0 ikigai",
         )
-    settings = quoted(terms.schema), terms.read_only, terms.newest
+    parameters = quoted(settings.schema), settings.read_only, settings.newest
     try:
-        rows = await connection.execute(agents.greet(terms.schema), settings)
+        rows = await connection.execute(agents.apply_settings(settings.schema), parameters)
     except psycopg.errors.UndefinedTable:
-        rows = await connection.execute(agents.GREET_EMPTY, settings)
+        rows = await connection.execute(agents.SETTINGS_WITHOUT_SCHEMA, parameters)
     except psycopg.errors.InsufficientPrivilege as error:
-        raise await no_rights(connection, place, terms.schema) or error from None
+        raise await no_rights(connection, place, settings.schema) or error from None
     *_, backend, version = (await rows.fetchall())[0]
-    if terms.replicated and not terms.read_only:
+    if settings.replicated and not settings.read_only:
         await _wait_for_standbys(connection, place, again)
-    return ConnectionGreeting(backend, version)
+    return SessionInfo(backend, version)
 
 
 async def _wait_for_standbys(connection: NewConnection, place: ServerAddress, again: bool) -> None:

@@ -36,12 +36,12 @@ async def make_current(
 ) -> int:
     """Make the schema if it does not exist and `write` is set; return its number.
 
-    Each new connection returns the number with its greeting, so a schema that is there takes no further query. Raise
-    NewerSchema for a newer one that is to be written, or BadDatabase if there is no schema to read, an older one, or no
-    right to make one.
+    Each new connection returns the number when its settings are applied, so a schema that is there takes no further
+    query. Raise NewerSchema for a newer one that is to be written, or BadDatabase if there is no schema to read, an
+    older one, or no right to make one.
     """
     async with session.use():
-        version = session.greeting.schema_version
+        version = session.info.schema_version
     if not version and write:
         async with session.use(patient=True) as cursor, cursor.connection.transaction():
             version = await create(cursor.connection, session, folder, on_progress)

@@ -212,7 +212,7 @@ async def interleaved(dsn: str, seed: int, steps: int) -> None:
         for _ in range(steps):
             match dice.randrange(30):
                 case 0:
-                    pid = following._follower._session.greeting.backend
+                    pid = following._follower._session.info.backend
                     admin.execute("select pg_terminate_backend(%s)", (pid,))
                 case 1:
                     await asyncio.sleep(dice.random() * 0.1)

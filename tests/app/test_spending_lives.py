@@ -237,7 +237,7 @@ class World:
                 late = min(ticket.bound.output - output, self.draw.randrange(1_024))
                 self.bill.add(cost(ticket.bound.input, output + late), keys)
         with psycopg.connect(self.dsn, autocommit=True) as admin:
-            pid = database._session.greeting.backend
+            pid = database._session.info.backend
             admin.execute("select pg_terminate_backend(%s, 10000)", (pid,))
         await reservations_written()
         await database.close()

@@ -38,7 +38,7 @@ async def test_stopped_search_reports_nothing_more_and_keeps_its_connection(fill
 
     told: list[int] = []
     looking = PromptSearch(filled, "", seen)
-    backend = filled._session.greeting.backend  # pyright: ignore[reportPrivateUsage]
+    backend = filled._session.info.backend  # pyright: ignore[reportPrivateUsage]
     await asyncio.gather(looking.run(), filled.prompts(3))
     assert told == [3]
-    assert filled._session.greeting.backend == backend and await filled.prompts(1)  # pyright: ignore[reportPrivateUsage]
+    assert filled._session.info.backend == backend and await filled.prompts(1)  # pyright: ignore[reportPrivateUsage]

@@ -114,7 +114,7 @@ async def test_rows_that_nobody_was_told_of(database: Database, dsn: str, monkey
         for number, waits in enumerate((True, False)):
             waiting = asyncio.create_task(news_of(follower)) if waits else None
             with psycopg.connect(dsn) as other:
-                other.execute("select pg_terminate_backend(%s, 5000)", (follower._session.greeting.backend,))
+                other.execute("select pg_terminate_backend(%s, 5000)", (follower._session.info.backend,))
             await talk.log.append((ev.UserMessage(f"missed {number}"),))
             news = await waiting if waiting else FollowUpdate()
             while not news.rows:

@@ -18,7 +18,7 @@ async def test_second_connection_ends_when_nothing_is_searched_or_indexed(
     database = await Database.open(dsn, MIGRATIONS)
     indexing = asyncio.create_task(database.indexer.run())
     talk = await Talk.open(database)
-    writer = database._session.greeting.backend
+    writer = database._session.info.backend
     for word in ("albatross", "heron"):
         await talk.turn(f"tell me of the {word}")
         found = await database.search(word)

@@ -145,14 +145,14 @@ async def test_session_in_which_another_program_left_a_statement_is_reset(dsn: s
     """As behind a pooler that is not seen, since it tells the number of the server's process."""
     database = await Database.open(dsn, MIGRATIONS)
     agent = await database.agents.create()
-    greet = DatabaseSession._greet
+    apply_settings = DatabaseSession._apply_settings
 
-    async def greet_used_session(session: DatabaseSession, connection: Connection) -> object:
+    async def reuse_session(session: DatabaseSession, connection: Connection) -> object:
         await connection.execute("prepare _pg3_0 as select 1")
-        return await greet(session, connection)
+        return await apply_settings(session, connection)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(DatabaseSession, "_greet", greet_used_session)
+        patched.setattr(DatabaseSession, "_apply_settings", reuse_session)
         used = await Database.open(dsn, MIGRATIONS)
         log = await used.open_agent(agent)
         event = (ev.UserMessage("?"),)

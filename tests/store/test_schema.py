@@ -436,7 +436,7 @@ async def test_check_at_start_is_one_query(dsn: str, monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
     database = await Database.open(dsn, MIGRATIONS)
-    assert sent == [queries.greet("ikigai")]
+    assert sent == [queries.apply_settings("ikigai")]
     agent = await database.agents.create()
     sent.clear()
     log = await database.open_agent(agent)

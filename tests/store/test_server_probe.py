@@ -158,11 +158,11 @@ async def test_pgbouncer_that_resets_no_sessions_gives_the_lock_of_a_killed_prog
         killed = await Database.open(through, MIGRATIONS)
         agent = await killed.agents.create()
         await killed.open_agent(agent)
-        backend = killed._session.greeting.backend
+        backend = killed._session.info.backend
         async with killed._session.use() as cursor:
             cursor.connection.pgconn.finish()
         others = [await Database.open(through, MIGRATIONS, write=False) for _ in range(2)]
-        assert backend in [other._session.greeting.backend for other in others]
+        assert backend in [other._session.info.backend for other in others]
         last = await Database.open(through, MIGRATIONS)
         await last.open_agent(agent)
         for database in (*others, last):

@@ -60,7 +60,7 @@ async def test_waiting_for_the_user_outlives_a_lost_connection(dsn: str) -> None
         await log.asks(asks)
         with psycopg.connect(dsn) as other:
             ended = "select pg_terminate_backend(%s, 10000)"
-            assert other.execute(ended, (database._session.greeting.backend,)).fetchall() == [(True,)]
+            assert other.execute(ended, (database._session.info.backend,)).fetchall() == [(True,)]
         await log.mark_used()
         assert await is_waiting() is asks
     await database.close()

@@ -34,7 +34,7 @@ select set_config('search_path', %s, false),
 """
 
 
-def greet(schema: str) -> bytes:
+def apply_settings(schema: str) -> bytes:
     """Return the statement that applies the settings of a connection to this schema; it fails without a schema.
 
     The search_path is the user's own here. So functions get the types that they take: one of `public` that took others
@@ -45,7 +45,7 @@ def greet(schema: str) -> bytes:
     return f"{_SETTINGS}from (select max(version) from {table}) as migrations (version)".encode()
 
 
-GREET_EMPTY = _SETTINGS + "from (values (0)) as migrations (version)"
+SETTINGS_WITHOUT_SCHEMA = _SETTINGS + "from (values (0)) as migrations (version)"
 BACKEND = "select pg_backend_pid()"
 # All that a program leaves in a session and the settings of a connection do not replace.
 RESET_SESSION = """

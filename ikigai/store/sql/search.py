@@ -187,7 +187,7 @@ from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_clas
 """
 REWRITE = "vacuum (full, analyze) search_postings"
 STATEMENT_TIMEOUT = "select current_setting('statement_timeout')"
-# A reset would set what it was before the connection was greeted.
+# A reset would set what it was before the settings of the connection were applied.
 SET_STATEMENT_TIMEOUT = "select set_config('statement_timeout', %s, false)"
 
 # Searching ----------------------------------------------------------------------------------------------------------

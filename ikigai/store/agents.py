@@ -10,7 +10,7 @@ from ikigai.core.record import Record
 from ikigai.core.sanitize import storable
 from ikigai.store import names
 from ikigai.store.address import schema_number
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import retry_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import agent_lists, agents
@@ -58,7 +58,7 @@ class Agents:
     def __init__(self, session: DatabaseSession) -> None:
         self._session = session
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def create(
         self,
         name: str = "",
@@ -135,7 +135,7 @@ class Agents:
         async with self._session.use() as cursor:
             return await _last(cursor, directory)
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def last_or_new(self, directory: str, anywhere: bool = True) -> Agent:
         """Return the agent that this role used last, in `directory` unless `anywhere`; create one if necessary.
 

@@ -1,4 +1,4 @@
-"""Repeat a transaction that the server ended because it conflicted with another one, or whose answer was lost.
+"""Retry a transaction that the server ended because it conflicted with another one, or whose answer was lost.
 
 Two transactions that lock the same rows in different orders wait for each other: the server ends one of them, which
 loses nothing by beginning anew. That need not reach the user.
@@ -14,7 +14,7 @@ import psycopg
 
 from ikigai.core.errors import StoreError, Unavailable
 
-REPEAT_SECONDS = (0.05, 0.2, 0.8)
+RETRY_SECONDS = (0.05, 0.2, 0.8)
 """Pauses before such a transaction is run again: at once it might meet the other one while that still takes its locks.
 """
 CONFLICTS = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
@@ -23,12 +23,12 @@ F = TypeVar("F", bound=Callable[..., Awaitable[Any]])
 log = logging.getLogger(__name__)
 
 
-def repeat_on_conflict(call: F) -> F:
+def retry_on_conflict(call: F) -> F:
     """Return `call` so that a conflict with another transaction runs it again. A failed run must leave nothing."""
 
     @wraps(call)
-    async def repeated(*arguments: Any, **named: Any) -> Any:
-        for pause in REPEAT_SECONDS:
+    async def retried(*arguments: Any, **named: Any) -> Any:
+        for pause in RETRY_SECONDS:
             try:
                 return await call(*arguments, **named)
             except StoreError as error:
@@ -38,14 +38,14 @@ def repeat_on_conflict(call: F) -> F:
             await asyncio.sleep(pause)
         return await call(*arguments, **named)
 
-    return cast("F", repeated)
+    return cast("F", retried)
 
 
-def repeat_in_doubt(call: F) -> F:
+def retry_in_doubt(call: F) -> F:
     """Return `call` so that it runs once more where its answer was lost. Two runs must change no more than one."""
 
     @wraps(call)
-    async def repeated(*arguments: Any, **named: Any) -> Any:
+    async def retried(*arguments: Any, **named: Any) -> Any:
         try:
             return await call(*arguments, **named)
         except Unavailable as lost:
@@ -53,4 +53,4 @@ def repeat_in_doubt(call: F) -> F:
                 raise
         return await call(*arguments, **named)
 
-    return cast("F", repeated)
+    return cast("F", retried)

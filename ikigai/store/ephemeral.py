@@ -8,13 +8,13 @@ import psycopg
 
 from ikigai.core.errors import AgentLocked
 from ikigai.store import write_lock
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import retry_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.search import segments
 from ikigai.store.sql import purge
 
 
-@repeat_on_conflict
+@retry_on_conflict
 async def purge_ephemeral(session: DatabaseSession, own: Collection[str], min_age: float) -> list[str]:
     """Purge ephemeral agents that no other program has open and that are not among `own`, the ids of those open here.
 

@@ -18,7 +18,7 @@ from ikigai.core.sanitize import storable
 from ikigai.store import names, write_lock
 from ikigai.store.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.append_attempt import new_event_id, sealed_row
-from ikigai.store.conflicts import repeat_in_doubt, repeat_on_conflict
+from ikigai.store.conflicts import retry_in_doubt, retry_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.history import no_such_event
 from ikigai.store.sql import agent_lists, forks
@@ -114,7 +114,7 @@ class AgentTree:
         child |= {"made": made is not None, "unlisted": self._session.unlisted}
         return await self._agents.make_once(made or uuid4(), lambda id: self._fork(id, child, events, name))
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def _fork(self, id: UUID, child: dict[str, Any], events: Sequence[Event], name: str) -> Agent:
         rows = [sealed_row(event, str(id), seq, self._session.seal) for seq, event in enumerate(events, 1)]
         kinds, contents, datas = (list(column) for column in zip(*rows, strict=True))
@@ -232,7 +232,7 @@ class AgentTree:
         keys = {id: write_lock.lock_key(UUID(id), self._session.schema) for id in ids}
         return {id: owners[key] for id, key in keys.items() if key in owners}
 
-    @repeat_in_doubt
+    @retry_in_doubt
     async def rename(self, agent: Agent, name: str) -> None:
         """Rename an agent. Raise Rejected if the name is taken or invalid, AgentLocked if another process has the agent
         open.
@@ -263,8 +263,8 @@ class AgentTree:
         """Bring an archived agent back into the lists, and those that were archived with it; return how many."""
         return await self._change_lists(agent, forks.LIST_AGAIN)
 
-    @repeat_in_doubt
-    @repeat_on_conflict
+    @retry_in_doubt
+    @retry_on_conflict
     async def _change_lists(self, agent: Agent, statement: LiteralString) -> int:
         async with self._session.use() as cursor:
             await cursor.execute(statement, {"agent": agent.id})

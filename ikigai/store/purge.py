@@ -19,7 +19,7 @@ from ikigai.core.errors import AgentLocked, Rejected, StoreError
 from ikigai.core.record import Record
 from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget, match_anything, purge_row, row_texts
 from ikigai.store import write_lock
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import retry_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.search import word_index
@@ -135,7 +135,7 @@ class Purge:
         async with self._session.use() as cursor, self._write_locks(cursor, plan):
             pass
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def carry_out(self, plan: PurgePlan) -> int:
         """Carry out the plan in one transaction; return how many turns lost the count of their tokens.
 

@@ -12,7 +12,7 @@ from psycopg import errors, sql
 
 from ikigai.core.errors import BadDatabase, Rejected
 from ikigai.core.record import Record
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import retry_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.sql import roles
@@ -55,7 +55,7 @@ class Users:
         async with self._session.use() as cursor:
             return await _role(cursor, name) is not None
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def add(self, name: str, password: str = "") -> bool:
         """Make a schema for a role of the same name; make the role, with this password, if it is missing. Return False
         if the role had the schema already.
@@ -72,7 +72,7 @@ class Users:
                 await _run(cursor, "comment on role {} is {}", name, sql.Literal(roles.MADE_HERE))
             return await self._make_schema(cursor, name, ())
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def add_shared(self, name: str, users: Sequence[str]) -> list[str]:
         """Make a schema that these roles all use, or let further roles use it; return all that use it.
 
@@ -120,7 +120,7 @@ class Users:
                     await _run(cursor, grant, user, sql.Identifier(name), sql.Identifier(name))
         return owner is None
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def leave(self, user: str, name: str) -> None:
         """Let a role no longer use a shared schema. What it stored stays there. Raise as `add`."""
         async with self._transaction() as cursor:
@@ -128,7 +128,7 @@ class Users:
                 raise Rejected(f"{user[:80]} does not use the schema {name[:80]}.", SEE_USERS)
             await _run(cursor, "revoke {} from {}", name, sql.Identifier(user))
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def remove(self, name: str, heir: str = "", delete: bool = False) -> bool:
         """Remove a schema and its role; return False if the role stays, as it owns more or ikigai did not make it.
 

@@ -11,7 +11,7 @@ import pytest
 
 from ikigai.core.errors import StoreError
 from ikigai.core.transfer.redact import PurgeTarget
-from ikigai.store.conflicts import REPEAT_SECONDS, repeat_on_conflict
+from ikigai.store.conflicts import RETRY_SECONDS, retry_on_conflict
 from ikigai.store.database import Database
 from ikigai.store.purge import LAST_ID
 from tests.conftest import MIGRATIONS, address
@@ -131,7 +131,7 @@ async def test_purge_waits_out_a_deadlock(database: Database, dsn: str, caplog: 
 async def test_deadlock_that_comes_back_again_and_again_is_told() -> None:
     runs = 0
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def run() -> None:
         nonlocal runs
         runs += 1
@@ -139,4 +139,4 @@ async def test_deadlock_that_comes_back_again_and_again_is_told() -> None:
 
     with pytest.raises(StoreError):
         await run()
-    assert runs == 1 + len(REPEAT_SECONDS)
+    assert runs == 1 + len(RETRY_SECONDS)

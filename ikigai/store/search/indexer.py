@@ -14,7 +14,7 @@ from psycopg import errors
 
 from ikigai.core.errors import StoreError
 from ikigai.store import write_lock
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import retry_on_conflict
 from ikigai.store.connection import DatabaseSession
 from ikigai.store.search import segments, word_index
 from ikigai.store.sql import search
@@ -56,7 +56,7 @@ class Indexer:
         self._listed: list[UUID] = []  # agents whose logs are not indexed as far as is known, the next one last
         self._listed_until = 0.0
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def index_some(self) -> int:
         """Take the next few events into the index: at most 400, and of a long one a part; return how many.
 
@@ -100,7 +100,7 @@ class Indexer:
             ((behind,),) = await cursor.fetchall()
         return behind
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def unlist_some(self) -> int:
         """Take agents out of the list of those behind that are indexed and that no program has open; return how many.
 
@@ -122,7 +122,7 @@ class Indexer:
             self._unlisted_at = time.monotonic()
         return len(free)
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def join_some(self) -> bool:
         """Join some words of small segments; return False if there is nothing to do. Raise StoreError on failure."""
         async with self._session.use() as cursor, cursor.connection.transaction():

@@ -12,7 +12,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
 from ikigai.core.search.query import Term, parse, widen_terms
 from ikigai.core.search.snippets import SearchHit
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import retry_on_conflict
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
@@ -59,7 +59,7 @@ class SearchCursor:
         self.terms, self.behind, self.widened = terms, behind, False
         self.reached: int | None = None
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def older(self, than: int) -> int | None:
         """Return the newest hit below this id and not below `reached`, else None."""
         async with self._session.use() as cursor, read_snapshot(cursor):
@@ -86,7 +86,7 @@ class EventSearch:
     def __init__(self, session: ReadingSession, indexer: Indexer) -> None:
         self._session, self._indexer = session, indexer
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def search(
         self,
         query: str,

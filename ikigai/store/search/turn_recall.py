@@ -20,7 +20,7 @@ from ikigai.core.record import Record
 from ikigai.core.search.lexer import fold, is_unspaced
 from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
-from ikigai.store.conflicts import repeat_on_conflict
+from ikigai.store.conflicts import retry_on_conflict
 from ikigai.store.driver_connection import Cursor
 from ikigai.store.reading import NO_LIMIT, read_snapshot
 from ikigai.store.replica import ReadingSession
@@ -129,7 +129,7 @@ class TurnRecall:
     def __init__(self, session: ReadingSession, indexer: Indexer) -> None:
         self._session, self._indexer = session, indexer
 
-    @repeat_on_conflict
+    @retry_on_conflict
     async def recall(
         self,
         question: str,

@@ -25,7 +25,6 @@ from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.request.reply import describe_retry
 from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.vendor_search import hosted_query
 from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.core.views.usage_totals import UsageTotals
@@ -219,6 +218,8 @@ class LiveArea:
         if reply.thinking:
             return f"{THINKING} {format_duration(now - reply.thinking.since)}"
         if reply.hosted:
+            from ikigai.core.vendor_search import hosted_query
+
             return f"Searching the web: {clean_line(hosted_query(reply.hosted))}"
         if reply.calls:
             return "Calling " + ", ".join(reply.calls.values())

@@ -16,7 +16,6 @@ from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core.sanitize import Cleaner, clean
-from ikigai.system.commonmark import build_parser, end_with_newline
 from ikigai.terminal.render.styles import Styles, theme_styles
 
 if TYPE_CHECKING:
@@ -236,7 +235,7 @@ def render(
     from ikigai.terminal.render import markdown_elements
 
     source = clean(source)
-    tokens = _parser().parse(end_with_newline(source), {} if references is None else {"references": references})
+    tokens = _parse(source, {} if references is None else {"references": references})
     lines = source.split("\n")
     drawn: list[str] = []
     start = 0
@@ -254,12 +253,20 @@ def render(
 @lru_cache(maxsize=1)
 def code_blocks(source: str) -> tuple[str, ...]:
     """Return the code of each code block in `source`, wherever it stands, cleaned and without the last line break."""
-    tokens = _parser().parse(end_with_newline(clean(source)))
+    tokens = _parse(clean(source), {})
     return tuple(clean(token.content).removesuffix("\n") for token in tokens if token.type in ("fence", "code_block"))
+
+
+def _parse(source: str, references: dict[str, Any]) -> list[Token]:
+    from ikigai.system.commonmark import end_with_newline
+
+    return _parser().parse(end_with_newline(source), references)
 
 
 @cache
 def _parser() -> MarkdownIt:
+    from ikigai.system.commonmark import build_parser
+
     # Where it reaches this depth it drops the rest; a list counts twice. What is too deep for us must get through.
     return build_parser(2 * _MAX_NESTING + 2)
 

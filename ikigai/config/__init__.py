@@ -45,7 +45,7 @@ from ikigai.config.key_table import (
     path_pattern,
     variables_of,
 )
-from ikigai.config.terminal import THEME_NAMES
+from ikigai.config.records import THEME_NAMES
 from ikigai.config.value_types import SWITCH_WORDS, is_look
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, Rejected

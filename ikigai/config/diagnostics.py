@@ -17,7 +17,7 @@ from ikigai.config.key_table import (
     path_pattern,
     variables_of,
 )
-from ikigai.config.terminal import THEME_NAMES
+from ikigai.config.records import THEME_NAMES
 from ikigai.core.commands.arguments import name_a_model
 from ikigai.core.errors import ConfigError, ConfigErrors, closest_names
 from ikigai.core.vendors import sellers

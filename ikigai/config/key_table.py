@@ -1,8 +1,8 @@
 """Table of keys, and the frozen Config that holds their values.
 
-A field of Config, and of the records of `config.records` and `config.terminal`, is a key, its default the key's. Its
-type (of `config.value_types`) checks the value, with a `title` that names the allowed values. Names of variables,
-errors, `ikigai config` and the test of config.example.toml all come from here. That file says what each key is for.
+A field of Config, and of the records of `config.records`, is a key, its default the key's. Its type (of
+`config.value_types`) checks the value, with a `title` that names the allowed values. Names of variables, errors,
+`ikigai config` and the test of config.example.toml all come from here. That file says what each key is for.
 """
 
 import re
@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args, get_origin
 import msgspec
 
 from ikigai.config.records import (
+    ELEMENTS,
     ContextSettings,
     DatabaseSettings,
     LimitSettings,
@@ -21,9 +22,10 @@ from ikigai.config.records import (
     ModelSettings,
     ProfileSettings,
     ProviderSettings,
+    TerminalSettings,
+    ThemeSettings,
     ToolSettings,
 )
-from ikigai.config.terminal import ELEMENTS, TerminalSettings, ThemeSettings
 from ikigai.config.value_types import (
     SIZES,
     KeyNames,

@@ -1,5 +1,5 @@
-"""Settings of agents, a record for each table: [context], [database], [providers], [models], [tools] and
-[profiles.NAME]. `config.key_table` makes each field a key; config.example.toml explains its purpose.
+"""Settings, a record for each table: [context], [database], [providers], [models], [tools], [profiles.NAME], [terminal]
+and [themes.NAME]. `config.key_table` makes each field a key; config.example.toml explains its purpose.
 """
 
 import msgspec
@@ -9,15 +9,18 @@ from ikigai.config.value_types import (
     Approval,
     Arguments,
     AutoRecall,
+    Base,
     Body,
     CacheLifetime,
     CallSeconds,
     CloudName,
+    ColorText,
     Condensing,
     Counter,
     Dollars,
     Dsn,
     Durability,
+    Editing,
     Environment,
     File,
     Headers,
@@ -25,6 +28,7 @@ from ikigai.config.value_types import (
     Level,
     Levels,
     ModelName,
+    Notice,
     Percent,
     PriceNumber,
     ProfileName,
@@ -41,13 +45,17 @@ from ikigai.config.value_types import (
     Size,
     StartupSeconds,
     StatusPartName,
+    StatusParts,
     Switch,
     Text,
+    ThemeName,
+    Thoughts,
     Tokens,
     ToolPatterns,
     Url,
     Variable,
     Variables,
+    Wrap,
 )
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.record import Record
@@ -189,3 +197,33 @@ class ProfileSettings(Record, frozen=True):
     inherits: ProfileName = ""
     level: Level = ""
     tools_off: Sets = ()
+
+
+class TerminalSettings(Record, frozen=True):
+    """[terminal]"""
+
+    color: ColorText = "auto"
+    theme: ThemeName = "auto"
+    status: StatusParts = ("agent", "background", "model", "context", "out", "cost", "database")
+    screen_reader: Switch = False
+    thinking: Thoughts = "fold"
+    wrap: Wrap = "words"
+    title: Switch = True
+    notify: Notice = "auto"
+    editing: Editing = "emacs"
+    find_servers: Switch = True
+    update_notice: Switch = False
+
+
+class ThemeSettings(Record, frozen=True):
+    """[themes.NAME]: its further keys are ELEMENTS."""
+
+    base: Base = "dark"
+
+
+THEME_NAMES = ("auto", "light", "dark", "light-high-contrast", "dark-high-contrast")
+"""Built-in themes, and the word for the theme that fits the terminal's background."""
+ELEMENTS = ("user", "dim", "warning", "error", "added", "removed")
+"""The elements that a theme gives a look; "" leaves the look to the base. The other elements follow these or the base:
+people change a theme for the contrast of text, and to tell red from green.
+"""

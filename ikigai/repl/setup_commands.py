@@ -15,7 +15,7 @@ import msgspec
 
 from ikigai.app.factories import model_list_file
 from ikigai.config.key_sources import LOGIN, variable_of
-from ikigai.config.terminal import THEME_NAMES
+from ikigai.config.records import THEME_NAMES
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
 from ikigai.core.tool_selection import ToolSelection

@@ -19,7 +19,7 @@ styles = terminal_theme(os.environ, words="DEMO_WORDS" in os.environ)
 tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 
 from ikigai.app.buffered_view import BufferedView  # noqa: E402
-from ikigai.config.terminal import TerminalSettings  # noqa: E402
+from ikigai.config.records import TerminalSettings  # noqa: E402
 from ikigai.core.commands.table import COMMANDS  # noqa: E402
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402
 from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402

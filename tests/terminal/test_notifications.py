@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.buffer import Buffer
 
-from ikigai.config.terminal import TerminalSettings
+from ikigai.config.records import TerminalSettings
 from ikigai.core.events import AssistantMessage, Ending, UserMessage
 from ikigai.core.messages import Text
 from ikigai.core.questions import yes_or_no

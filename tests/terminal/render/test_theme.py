@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.config import terminal as keys
+from ikigai.config import records as keys
 from ikigai.terminal.render import blocks as render
 from ikigai.terminal.render import colors as colours
 from ikigai.terminal.render.styles import ELEMENT_STYLES, FOLLOWING_STYLES, STYLE_THEMES, theme_styles

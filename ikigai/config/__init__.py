@@ -15,7 +15,7 @@ places are kept here.
 # Imports inside functions: a start without a file, logins or settings reads none.
 #   tomllib, tomlkit, json, msgspec    a file, a setting that is a list or an object, and a change of the file
 #   hmac                               the key of the seals (it loads OpenSSL)
-#   redaction, key_changes             errors in a value, and keys that the user has bound anew
+#   redaction, key_changes, profiles   errors in a value, keys that the user has bound anew, and profiles
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ikigai.config import diagnostics, key_sources, profiles, toml_file
+from ikigai.config import diagnostics, key_sources, toml_file
 from ikigai.config.diagnostics import mask_passwords
 from ikigai.config.key_table import (
     DATABASE_SCHEMA,
@@ -140,7 +140,10 @@ def build(
     if any(name.startswith(VARIABLE_PREFIX) for name in environ):
         unknown = tuple(diagnostics.unknown_variables(environ, providers))
         config = msgspec.structs.replace(config, unknown_variables=unknown)
-    profiles.check(config)
+    if config.profiles or ("profile",) in settings:
+        from ikigai.config import profiles
+
+        profiles.check(config)
     if config.terminal.theme not in (*THEME_NAMES, *config.themes):
         raise diagnostics.no_theme(settings["terminal", "theme"], config.themes)
     return msgspec.structs.replace(config, keys=key_sources.find_sources(config.providers, environ, logins))
@@ -233,10 +236,14 @@ def check_setting(setting: Setting) -> Setting:
         raise diagnostics.unknown_key(setting)
     if place[:2] == ("providers", "*") and not re.fullmatch(r"[a-z0-9][a-z0-9_-]*", setting.path[1]):
         raise diagnostics.bad_name(setting, "Use small letters, digits, - and _.")
-    if setting.path[0] == "profiles" and not re.fullmatch(
-        rf"(?!{profiles.NO_PROFILE}$)[A-Za-z0-9][\w-]*", setting.path[1], re.A
-    ):
-        raise diagnostics.bad_name(setting, f"Use letters, digits, - and _; {profiles.NO_PROFILE} means no profile.")
+    if setting.path[0] == "profiles":
+        from ikigai.config import profiles
+
+        if not re.fullmatch(rf"(?!{profiles.NO_PROFILE}$)[A-Za-z0-9][\w-]*", setting.path[1], re.A):
+            allowed = f"Use letters, digits, - and _; {profiles.NO_PROFILE} means no profile."
+            raise diagnostics.bad_name(setting, allowed)
+        if profiles.is_left(setting):
+            return setting
     if setting.path[0] == "themes" and (
         setting.path[1] in THEME_NAMES or not re.fullmatch(r"[A-Za-z0-9][\w-]*", setting.path[1], re.A)
     ):
@@ -245,8 +252,6 @@ def check_setting(setting: Setting) -> Setting:
         )
     if place[:2] == ("mcp_servers", "*") and not re.fullmatch(r"[A-Za-z][A-Za-z0-9-]{0,31}", setting.path[1]):
         raise diagnostics.bad_name(setting, "Begin with a letter, and use at most 32 letters, digits and -.")
-    if profiles.is_left(setting):
-        return setting
     if place[:2] == ("models", "*") and not _is_model(setting.path[1]):
         raise diagnostics.bad_name(setting, 'Write [models."provider/name"].')
     setting = setting.with_size()
@@ -348,6 +353,8 @@ def with_profile(config: Config, name: str) -> Config:
     """Return the configuration for the agents of this profile; `config` itself for no name or an unknown one."""
     if name not in config.profiles:
         return config
+    from ikigai.config import profiles
+
     return with_settings(config, profiles.settings_with_profile(config, name))
 
 

@@ -15,11 +15,10 @@ from ikigai.core.views.call_words import join_results
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.live_state import LiveState, newest_output
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
-from ikigai.terminal.output.announced_changes import AnnouncedChanges
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs
 from ikigai.terminal.output.entries import Entries
-from ikigai.terminal.output.held_calls import HeldCalls
+from ikigai.terminal.output.held_lines import AnnouncedChanges, HeldCalls
 from ikigai.terminal.output.live_area import LiveArea
 from ikigai.terminal.output.live_reply import FinishedPiece, LiveReply, piece_size
 from ikigai.terminal.output.scrollback import Scrollback, ScrollbackEntry

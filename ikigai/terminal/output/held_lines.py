@@ -1,17 +1,19 @@
-"""Hold the lines of tool calls until it is known how they are shown.
+"""Hold back the lines of events until it is known how they are shown: calls of tools, and announced changes.
 
 a question about the call     names it, so the line is dropped
 the call starts to run        the line is printed; for a tool that only reads it waits for the result
 its result                    of a tool that only reads: one line for both
 the end of the turn           what is left is printed
+a change of settings          is told in the words of the key or command that has announced it, if one has
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from ikigai.core.events import Choices, SettingsChanged, StoredEvent
 from ikigai.core.questions import Question
 from ikigai.core.views.call_words import is_read, join_result, name_once
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
@@ -83,3 +85,39 @@ class HeldCalls:
         """Forget the questions; return all calls that are left."""
         self._proposed.clear()
         return self.take_all()
+
+
+class AnnouncedChanges:
+    """The announced changes that are not stored yet, oldest first, and the event that the last one became."""
+
+    def __init__(self) -> None:
+        self._expected: list[tuple[Choices, Callable[[], None] | None]] = []
+        self._event = 0
+
+    @property
+    def newest(self) -> Choices:
+        """The values that are on their way."""
+        return self._expected[-1][0] if self._expected else {}
+
+    def expect(self, values: Choices, tell: Callable[[], None] | None) -> None:
+        """Call `tell` when the change to these values is stored; None: nothing is told."""
+        self._expected.append((values, tell))
+
+    def stored(self, event: StoredEvent) -> None:
+        """Tell of the change that `event` is, if it is announced; those before it were refused."""
+        if not isinstance(event.event, SettingsChanged):
+            return
+        for at, (values, tell) in enumerate(self._expected):
+            if values == event.event.values:
+                del self._expected[: at + 1]
+                self._event = event.id
+                if tell:
+                    tell()
+                return
+
+    def replaces(self, id: int) -> bool:
+        """Return True if the event has been told so."""
+        return id == self._event
+
+    def forget(self) -> None:
+        self._expected.clear()

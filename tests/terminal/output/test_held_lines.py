@@ -6,7 +6,7 @@ from ikigai.core.questions import Question
 from ikigai.core.tool_denial import DENIED_TOGETHER
 from ikigai.core.views.call_words import join_results
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
-from ikigai.terminal.output.held_calls import HeldCalls
+from ikigai.terminal.output.held_lines import HeldCalls
 
 
 def call(id: str, name: str = "shell", hosted: bool = False) -> TranscriptBlock:

@@ -12,7 +12,7 @@ from msgspec import structs
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.views import transcript
-from ikigai.repl.input_drafts import InputDrafts
+from ikigai.repl.drafts.input_drafts import InputDrafts
 
 if TYPE_CHECKING:
     from ikigai.agent.input_queue import InputQueue
@@ -208,7 +208,7 @@ class ActiveAgent:
         for notice in opening_notices(services, chosen):
             self._view.notice(notice)
         if not (self._is_new or chosen.run.resolve(chosen.own).get("model")):  # the first screen also says so
-            from ikigai.repl.first_screen import missing_model, way_to_a_model
+            from ikigai.repl.welcome import missing_model, way_to_a_model
 
             for notice in missing_model(way_to_a_model(services.config.keys, services.known_models())):
                 self._view.notice(notice)
@@ -265,7 +265,7 @@ class ActiveAgent:
             self._draw(agent, history, memory, is_switch)
         self._status.set_meter(services.before_turn)
         if self._is_new and open_agent:
-            from ikigai.repl.first_screen import first_lines, way_to_a_model
+            from ikigai.repl.welcome import first_lines, way_to_a_model
             from ikigai.system.paths import current_directory
             from ikigai.terminal.input.prompt_finder import shorten_home
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ikigai.app.first_agent import AgentChoice
     from ikigai.app.services import Services
     from ikigai.app.trusted_project import Project
-    from ikigai.repl.input_router import InputRouter
+    from ikigai.repl.input.input_router import InputRouter
     from ikigai.repl.session import Session
     from ikigai.system.progress import OnProgress
 
@@ -104,7 +104,7 @@ class Opening:
 
     async def _pick_agent(self, services: Services) -> str | None:
         """Let the user pick the agent to start with; return its id, None if the user left."""
-        from ikigai.repl.agent_picker import AgentSource
+        from ikigai.repl.pickers.agent_picker import AgentSource
 
         try:
             return await self._screen.programs.pick(AgentSource(services.database))
@@ -120,7 +120,7 @@ class Opening:
         await asyncio.to_thread(project.check_trust)
         if (brings or project.approved) and not project.problems:
             from ikigai.app.own_secrets import Redaction
-            from ikigai.repl import permission_commands
+            from ikigai.repl.commands import permission_commands
 
             withholds = Redaction(self._session.config).withholds
             self._screen.status.set_database_place("")  # nothing is opened while the user decides

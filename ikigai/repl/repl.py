@@ -20,8 +20,8 @@ from ikigai.core.errors import IkigaiError, StoreError, Unavailable
 from ikigai.core.key_actions import active_keys
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
-from ikigai.repl.input_router import KEYS_FIRST_SECONDS, InputRouter
-from ikigai.repl.program_commands import ProgramCommands
+from ikigai.repl.commands.program_commands import ProgramCommands
+from ikigai.repl.input.input_router import KEYS_FIRST_SECONDS, InputRouter
 from ikigai.repl.session import Session
 from ikigai.system import gc_pause, paths
 from ikigai.terminal.render.theme import terminal_theme
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
     from ikigai.core.commands.parsers import Meaning
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.core.state.memory import Memory
-    from ikigai.repl.draft_stash import DraftStash
-    from ikigai.repl.file_mentions import FileMentions
-    from ikigai.repl.recall_suggestions import RecallSuggestions
+    from ikigai.repl.drafts.draft_stash import DraftStash
+    from ikigai.repl.input.file_mentions import FileMentions
+    from ikigai.repl.input.recall_suggestions import RecallSuggestions
     from ikigai.terminal.browsable_history import HistoryPages
 
 PRELOAD_DELAY_SECONDS = 0.3
@@ -122,7 +122,7 @@ class Repl:
             await asyncio.wait_for(self._has_typed.wait(), PRELOAD_DELAY_SECONDS)
         await opening.open_rest()
         if self._session.services:
-            from ikigai.repl.recall_suggestions import RecallSuggestions
+            from ikigai.repl.input.recall_suggestions import RecallSuggestions
 
             self._suggestions = RecallSuggestions(self._session)
             self._suggestions.changed()  # what has been typed meanwhile
@@ -213,7 +213,7 @@ class Repl:
 
     async def _choose_rewind(self, memory: Memory) -> None:
         """Let the user choose a mark, or a message if there are no marks."""
-        from ikigai.repl.mark_picker import MarkSource
+        from ikigai.repl.pickers.mark_picker import MarkSource
 
         try:
             label = await self._screen.programs.pick(MarkSource(memory)) if memory.marks else ""
@@ -248,7 +248,7 @@ class Repl:
         self._screen.status.show_hint(self._draft_stash().toggle())
 
     def _draft_stash(self) -> DraftStash:
-        from ikigai.repl import draft_stash
+        from ikigai.repl.drafts import draft_stash
 
         if self._stash is None:
             self._stash = draft_stash.DraftStash(self._screen, self._stash_key, not self._arguments.ephemeral)
@@ -272,7 +272,7 @@ class Repl:
         self._router.typing(text)
 
     def paste_picture(self) -> None:
-        from ikigai.repl import picture_input
+        from ikigai.repl.input import picture_input
 
         if self._pasting is None or self._pasting.done():
             agent = self._active_agent.agent
@@ -282,7 +282,7 @@ class Repl:
             self._session.track(self._pasting)
 
     def dropped(self, text: str) -> bool:
-        from ikigai.repl import picture_input
+        from ikigai.repl.input import picture_input
 
         if not picture_input.may_be_pictures(text):
             return False
@@ -315,7 +315,7 @@ class Repl:
 
     def search(self, typed: str, found: Callable[[Sequence[SentPrompt]], object]) -> Callable[[], object]:
         """Search all prompts ever sent; return a function that stops the search."""
-        from ikigai.repl import prompt_search
+        from ikigai.repl.input import prompt_search
 
         if self._session.services is None:
             return lambda: None
@@ -335,31 +335,32 @@ class Repl:
             case "own commands":
                 return self._commands.complete_own()
             case "providers" | "themes":
-                from ikigai.repl import setup_commands
+                from ikigai.repl.commands import setup_commands
 
                 of = setup_commands.known_providers if kind == "providers" else setup_commands.complete_themes
                 return of(self._session.config)
             case "settings":
-                from ikigai.repl import config_command
+                from ikigai.repl.commands import config_command
 
                 return config_command.complete_config(self._session.config, typed)
             case "profiles":
                 return (*self._session.config.profiles, *(["default"] if self._session.config.profiles else []))
             case _:
-                from ikigai.repl import completions
+                from ikigai.repl.commands import completions
 
                 return completions.known(kind, typed, self._session.memory, self._session.services)
 
     def _find_files(self, typed: str) -> Iterable[str]:
         """Return the files that an @ can mean."""
         if self._mentions is None:
-            from ikigai.repl import file_mentions, pin_commands
+            from ikigai.repl.commands import pin_commands
+            from ikigai.repl.input import file_mentions
 
             folder, screen = pin_commands.working_directory(), self._screen
             self._mentions = file_mentions.FileMentions(folder, screen.input.earlier, screen.input.offer_again)
         services = self._session.services
         if services and services.tool_runtime.mcp and ":" in typed:
-            from ikigai.repl import mcp_command
+            from ikigai.repl.commands import mcp_command
 
             return mcp_command.complete_resources(services.tool_runtime.mcp, typed)
         return self._mentions.matches(typed)
@@ -369,7 +370,7 @@ class Repl:
         services, memory = self._session.services, self._session.memory
         if services is None or memory is None or self._active_agent.agent_loop is None:
             return
-        from ikigai.repl import permission_commands
+        from ikigai.repl.commands import permission_commands
 
         change = permission_commands.next_approval_mode(memory, self._view.announced.newest)
         told = self._active_agent.busy or self._view.bare  # else the status line names the mode, and that is enough

@@ -42,7 +42,7 @@ from ikigai.core.state.prompt_prefix import prompt_prefix
 from ikigai.core.tokens import BYTES_PER_TOKEN
 from ikigai.core.transfer.redact import PURGED_TEXT
 from ikigai.core.views.context_report import build_report
-from ikigai.repl.completions import complete_undo
+from ikigai.repl.commands.completions import complete_undo
 from ikigai.store.database import Database
 from tests.app.house import House
 from tests.bench.prose import Prose

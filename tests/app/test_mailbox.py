@@ -14,7 +14,7 @@ from ikigai.core.errors import Rejected, Unavailable
 from ikigai.core.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage
 from ikigai.core.state.inputs import Change, Interrupted, MailArrived, Send, Submitted
 from ikigai.core.state.open_turn import AgentStatus
-from ikigai.repl.agent_commands import wait_for_agents
+from ikigai.repl.commands.agent_commands import wait_for_agents
 from ikigai.store.database import Database
 from tests.app.house import HANG, House, call, delivered, until
 from tests.conftest import MIGRATIONS

@@ -16,7 +16,7 @@ from ikigai.config.records import ProviderSettings, ToolSettings
 from ikigai.core.messages import ToolCall
 from ikigai.core.redaction import Redactor
 from ikigai.core.state.inputs import Submitted
-from ikigai.repl.user_command import MAX_OUTPUT_BYTES, run_user_command
+from ikigai.repl.input.user_command import MAX_OUTPUT_BYTES, run_user_command
 from ikigai.store.database import Database
 from ikigai.system import paths
 from ikigai.tools.base import Effect, EffectKind

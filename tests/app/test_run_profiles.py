@@ -22,7 +22,7 @@ from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import next_request
 from ikigai.core.tool_selection import EVERY_SET
 from ikigai.core.views.transcript import event_blocks
-from ikigai.repl import permission_commands as permissions
+from ikigai.repl.commands import permission_commands as permissions
 from tests.core.agent import Agent
 
 FILE = """\

@@ -18,7 +18,7 @@ from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.system_prompt import instructions_file, instructions_setting
 from ikigai.core.state.project_limits import ProjectLimits
-from ikigai.repl import permission_commands as permissions
+from ikigai.repl.commands import permission_commands as permissions
 from ikigai.tools import tool_files
 
 strict = '[tools]\napproval = "read-only"\n'

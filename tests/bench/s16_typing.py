@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
 
-from ikigai.repl.file_mentions import FileMentions
+from ikigai.repl.input.file_mentions import FileMentions
 from tests.bench.figures import Figure, percentile
 
 FRAME = 1 / 60

@@ -20,7 +20,7 @@ from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.project_limits import ProjectLimits, apply_limits
 from ikigai.core.tool_selection import EVERY_SET, NO_TOOLS, ToolSelection
-from ikigai.repl import permission_commands as permissions
+from ikigai.repl.commands import permission_commands as permissions
 from tests.core.encoders import encoder, limits
 
 

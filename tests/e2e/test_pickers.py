@@ -2,7 +2,7 @@
 
 import psycopg
 
-from ikigai.repl.agent_picker import PAGE_AGENTS
+from ikigai.repl.pickers.agent_picker import PAGE_AGENTS
 from tests.e2e.account import ECHO, Account
 
 KEYED = dict.fromkeys(("ANTHROPIC_API_KEY", "OPENAI_API_KEY"), "sk-canary-of-the-test-0123456789")

@@ -2,7 +2,7 @@
 
 from ikigai.core.state.memory import replace
 from ikigai.core.state.window import NO_TURNS
-from ikigai.repl import completions as completing
+from ikigai.repl.commands import completions as completing
 from tests.core.agent import Agent
 
 

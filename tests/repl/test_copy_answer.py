@@ -8,8 +8,8 @@ from ikigai.core.events import AssistantMessage, Event, UserMessage
 from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.sanitize import clean
 from ikigai.core.state.inputs import Clear, Submitted
-from ikigai.repl import completions as completing
-from ikigai.repl import copy_answer as copying
+from ikigai.repl.commands import completions as completing
+from ikigai.repl.commands import copy_answer as copying
 from tests.core.agent import Agent
 from tests.terminal.test_foreign import HOSTILE, memory
 

@@ -14,14 +14,14 @@ import pytest
 
 from ikigai.core.errors import Unavailable
 from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.repl import input_drafts as typed
-from ikigai.repl.draft_files import DraftFiles
-from ikigai.repl.input_drafts import CLOCK_SKEW, without_sent
+from ikigai.repl.drafts import input_drafts as typed
+from ikigai.repl.drafts.draft_files import DraftFiles
+from ikigai.repl.drafts.input_drafts import CLOCK_SKEW, without_sent
 
 KEEPS = """
 import asyncio, sys
 from pathlib import Path
-from ikigai.repl.draft_files import DraftFiles
+from ikigai.repl.drafts.draft_files import DraftFiles
 
 async def main():
     unsent = DraftFiles(Path(sys.argv[1]), {})

@@ -14,7 +14,7 @@ from ikigai.app.attachments import read_mentions
 from ikigai.core.lookalikes import visible_name
 from ikigai.core.mentions import format_mention
 from ikigai.core.messages import Document
-from ikigai.repl.file_mentions import MAX_OFFERED, FileMentions
+from ikigai.repl.input.file_mentions import MAX_OFFERED, FileMentions
 from ikigai.tools.files import listing
 
 
@@ -159,7 +159,7 @@ async def test_best_and_earlier_mentioned_files_come_first(tree: Path):
 
 
 async def test_file_list_is_refreshed_when_it_is_old(tree: Path, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.repl.file_mentions.LIST_LIFETIME", 0.0)
+    monkeypatch.setattr("ikigai.repl.input.file_mentions.LIST_LIFETIME", 0.0)
     mentions = FileMentions(tree, list, lambda: None)
     for name in ("", "fresh.txt"):
         if name:

@@ -5,8 +5,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from ikigai.repl.draft_files import DraftFiles
-from ikigai.repl.input_drafts import SAVE_INTERVAL, InputDrafts
+from ikigai.repl.drafts.draft_files import DraftFiles
+from ikigai.repl.drafts.input_drafts import SAVE_INTERVAL, InputDrafts
 
 
 async def test_draft_that_was_sent_leaves_its_file_while_more_is_sent(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from ikigai.repl.path_completion import complete_paths
+from ikigai.repl.input.path_completion import complete_paths
 
 
 def test_completions_of_paths(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from ikigai.core.request.pins import list_pins
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import next_request
-from ikigai.repl import pin_commands as pinning
+from ikigai.repl.commands import pin_commands as pinning
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import seal

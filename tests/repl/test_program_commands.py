@@ -10,9 +10,9 @@ from ikigai.core.commands.spec import CommandSpec, CommandTiming, PrintMode
 from ikigai.core.commands.table import COMMANDS
 from ikigai.core.errors import Rejected
 from ikigai.headless.tree_commands import TREE_HANDLERS
-from ikigai.repl.agent_commands import AGENT_HANDLERS
-from ikigai.repl.program_commands import HANDLERS
-from ikigai.repl.switching import DESTINATIONS
+from ikigai.repl.commands.agent_commands import AGENT_HANDLERS
+from ikigai.repl.commands.program_commands import HANDLERS
+from ikigai.repl.commands.switching import DESTINATIONS
 
 SHOWN_DIFFERENTLY = {"limit", "model", "status"}
 """Commands whose handler at the prompt does more than show the answer."""

@@ -8,7 +8,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.search.prompt_history import SentPrompt
-from ikigai.repl.prompt_search import PromptSearch
+from ikigai.repl.input.prompt_search import PromptSearch
 from ikigai.store.database import Database
 
 
@@ -16,7 +16,7 @@ from ikigai.store.database import Database
 async def filled(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("ikigai.store.history.MESSAGES_PER_STATEMENT", 5)
-    monkeypatch.setattr("ikigai.repl.prompt_search.ENOUGH_PROMPTS", 3)
+    monkeypatch.setattr("ikigai.repl.input.prompt_search.ENOUGH_PROMPTS", 3)
     for directory, count in ((str(tmp_path), 2), ("/else", 20)):
         log = await database.open_agent(await database.agents.create(), directory)
         await log.append([ev.UserMessage(f"text {n} of {directory}") for n in range(count)])

@@ -13,8 +13,8 @@ from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.redaction import Redactor
 from ikigai.core.search.recall_choice import HEADER
 from ikigai.core.state.inputs import Filter, Undo
-from ikigai.repl.input_router import own_words
-from ikigai.repl.recall_suggestions import PAUSE_SECONDS, RecallSuggestions
+from ikigai.repl.input.input_router import own_words
+from ikigai.repl.input.recall_suggestions import PAUSE_SECONDS, RecallSuggestions
 from ikigai.store.database import Database
 from tests.app.house import House
 from tests.app.test_auto_recall import SMALL, with_secret

@@ -8,9 +8,9 @@ import pytest
 from ikigai.config import Config
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
 from ikigai.core.state.memory import replace
-from ikigai.repl import setup_commands
+from ikigai.repl.commands import setup_commands
+from ikigai.repl.commands.setup_commands import ProviderSource
 from ikigai.repl.session import Session
-from ikigai.repl.setup_commands import ProviderSource
 from tests.core.agent import Agent
 
 ARGUMENTS = argparse.Namespace(config="my.toml", db=None, schema=None)

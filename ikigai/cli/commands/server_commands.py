@@ -192,7 +192,7 @@ async def _test(config: Config, name: str, as_json: bool) -> int:
 
 
 def _print_status(servers: McpServers, status: McpStatus, seconds: float, as_json: bool) -> None:
-    from ikigai.repl.mcp_command import format_server, list_problems
+    from ikigai.repl.commands.mcp_command import format_server, list_problems
 
     if as_json:
         server = servers.servers[status.name]

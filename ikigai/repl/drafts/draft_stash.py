@@ -12,8 +12,8 @@ import os
 from typing import TYPE_CHECKING
 
 from ikigai.core.key_actions import key_label
-from ikigai.repl.draft_files import DraftFiles
-from ikigai.repl.input_drafts import SAVE_INTERVAL
+from ikigai.repl.drafts.draft_files import DraftFiles
+from ikigai.repl.drafts.input_drafts import SAVE_INTERVAL
 from ikigai.system import paths
 
 if TYPE_CHECKING:

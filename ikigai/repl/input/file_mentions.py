@@ -60,7 +60,7 @@ class FileMentions:
         if _URL.match(typed):
             return []
         if _OUTSIDE.match(typed):
-            from ikigai.repl.path_completion import complete_paths
+            from ikigai.repl.input.path_completion import complete_paths
 
             return [format_mention(path) for path in complete_paths(typed, self._folder)]
         if self._list_task is None and time.monotonic() - self._listed > LIST_LIFETIME:

@@ -17,7 +17,7 @@ from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.commands.table import BY_NAME
 from ikigai.core.errors import NoModel, NotReady, Rejected
 from ikigai.core.state import inputs
-from ikigai.repl.input_router import InputRouter
+from ikigai.repl.input.input_router import InputRouter
 from ikigai.repl.session import Session
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ikigai.app.info_commands import CommandContext
     from ikigai.app.services import Services
     from ikigai.core.state.memory import Memory
-    from ikigai.repl.agent_commands import AgentCommands
+    from ikigai.repl.commands.agent_commands import AgentCommands
 
 
 class ProgramCommands:
@@ -58,7 +58,7 @@ class ProgramCommands:
             if handler := HANDLERS.get(command.name):
                 await handler(self, command)
                 return
-            from ikigai.repl.agent_commands import AGENT_HANDLERS
+            from ikigai.repl.commands.agent_commands import AGENT_HANDLERS
 
             if agent_handler := AGENT_HANDLERS.get(command.name):
                 await agent_handler(self._agent_commands(), command)
@@ -80,7 +80,7 @@ class ProgramCommands:
         self._session.spawn(work, name)
 
     def _agent_commands(self) -> AgentCommands:
-        from ikigai.repl.agent_commands import AgentCommands
+        from ikigai.repl.commands.agent_commands import AgentCommands
 
         if self._session.services is None:
             raise NotReady()
@@ -102,7 +102,7 @@ class ProgramCommands:
 
     async def _config(self, command: ProgramCommand) -> None:
         from ikigai.app.run_profiles import profile_in_force
-        from ikigai.repl import config_command
+        from ikigai.repl.commands import config_command
 
         memory = self._session.memory
         profile = profile_in_force(memory) if memory else None
@@ -129,7 +129,7 @@ class ProgramCommands:
         self._screen.actions.edit()
 
     async def _login(self, command: ProgramCommand) -> None:
-        from ikigai.repl import setup_commands
+        from ikigai.repl.commands import setup_commands
 
         try:
             if text := await setup_commands.run_login(self._session, self._arguments, command.argument):
@@ -138,23 +138,23 @@ class ProgramCommands:
             self._screen.drop_keys(False)
 
     async def _doctor(self, command: ProgramCommand) -> None:
-        from ikigai.repl import setup_commands
+        from ikigai.repl.commands import setup_commands
 
         await setup_commands.run_doctor(self._session, self._arguments, command.argument)
 
     async def _theme(self, command: ProgramCommand) -> None:
-        from ikigai.repl import setup_commands
+        from ikigai.repl.commands import setup_commands
 
         self._view.print_text(setup_commands.run_theme(self._session, command.argument))
 
     async def _init(self, command: ProgramCommand) -> None:
-        from ikigai.repl import setup_commands
+        from ikigai.repl.commands import setup_commands
 
         self._router.send(setup_commands.init_prompt(self._session.memory))
 
     async def _mcp(self, command: ProgramCommand) -> None:
         """Show MCP servers, or send one of their prompts."""
-        from ikigai.repl import mcp_command
+        from ikigai.repl.commands import mcp_command
 
         services, _ = self._require_open()
         servers = services.tool_runtime.mcp
@@ -261,7 +261,7 @@ class ProgramCommands:
         self._session.run(self._session.show_running(line, export.export_typed, *arguments))
 
     async def _copy(self, command: ProgramCommand) -> None:
-        from ikigai.repl import copy_answer
+        from ikigai.repl.commands import copy_answer
 
         if self._session.memory is None:
             raise NotReady()
@@ -270,7 +270,7 @@ class ProgramCommands:
 
     async def _approve(self, command: ProgramCommand) -> None:
         from ikigai.core.key_actions import bound_key
-        from ikigai.repl import permission_commands
+        from ikigai.repl.commands import permission_commands
 
         to, (services, memory) = self._active_agent.agent_loop, self._require_open()
         key = bound_key("cycle_approval", self._session.config.key_changes)
@@ -281,13 +281,13 @@ class ProgramCommands:
         self._apply_result(result, to)
 
     async def _tools(self, command: ProgramCommand) -> None:
-        from ikigai.repl import permission_commands
+        from ikigai.repl.commands import permission_commands
 
         to, (_, memory) = self._active_agent.agent_loop, self._require_open()
         self._apply_result(permission_commands.run_tools(command.argument, memory), to)
 
     async def _trust(self, command: ProgramCommand) -> None:
-        from ikigai.repl import permission_commands
+        from ikigai.repl.commands import permission_commands
 
         services, _ = self._require_open()
         answer = permission_commands.run_trust(command.argument, services.project)
@@ -298,7 +298,7 @@ class ProgramCommands:
 
     async def _pin(self, command: ProgramCommand) -> None:
         """Carry out /pin and /unpin."""
-        from ikigai.repl import pin_commands
+        from ikigai.repl.commands import pin_commands
 
         to, (_, memory) = self._active_agent.agent_loop, self._require_open()
         self._apply_result(await pin_commands.run_pin_command(command, memory, self._view), to)
@@ -321,7 +321,7 @@ class ProgramCommands:
         if self._view.bare or self._session.services is None or self._session.memory is None:
             await self._show(command)
             return
-        from ikigai.repl.model_picker import ModelSource
+        from ikigai.repl.pickers.model_picker import ModelSource
 
         to, services, now = self._active_agent.agent_loop, self._session.services, self._session.memory.model
         used = services.before_turn(self._session.memory).used

@@ -5,7 +5,7 @@ import pytest
 from ikigai.core.state.memory import replace
 from ikigai.core.vendors import PRESETS
 from ikigai.providers.pool import LOCAL_MODEL
-from ikigai.repl.first_screen import first_lines, missing_model, way_to_a_model
+from ikigai.repl.welcome import first_lines, missing_model, way_to_a_model
 from tests.core.agent import Agent
 
 

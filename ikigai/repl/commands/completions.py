@@ -74,19 +74,20 @@ def complete_turns(memory: Memory | None) -> dict[str, str]:
 
 
 def complete_files(typed: str) -> list[str]:
-    from ikigai.repl import path_completion, pin_commands
+    from ikigai.repl.commands import pin_commands
+    from ikigai.repl.input import path_completion
 
     return list(path_completion.complete_paths(typed, pin_commands.working_directory()))
 
 
 def complete_pins(memory: Memory | None) -> dict[str, str]:
-    from ikigai.repl import pin_commands
+    from ikigai.repl.commands import pin_commands
 
     return pin_commands.list_pinned(memory, pin_commands.working_directory()) if memory else {}
 
 
 def complete_code(memory: Memory | None) -> dict[str, str]:
-    from ikigai.repl import copy_answer
+    from ikigai.repl.commands import copy_answer
 
     return copy_answer.list_code_blocks(memory)
 

@@ -13,15 +13,15 @@ from ikigai.core.events import MailSent
 from ikigai.core.questions import Question, yes_or_no
 from ikigai.core.sanitize import clean_line
 from ikigai.core.state import inputs
-from ikigai.repl import switching
+from ikigai.repl.commands import switching
 
 if TYPE_CHECKING:
     from ikigai.app.agent_manager import AgentManager
     from ikigai.app.services import Services
     from ikigai.core.agents.tree import AgentLink
-    from ikigai.repl.input_router import InputRouter
+    from ikigai.repl.commands.switching import AgentSwitch
+    from ikigai.repl.input.input_router import InputRouter
     from ikigai.repl.session import Session
-    from ikigai.repl.switching import AgentSwitch
     from ikigai.store.agents import Agent
 
 MAX_LISTED_NAMES = 10
@@ -52,7 +52,7 @@ class AgentCommands:
 
     async def _pick_agent(self, command: ProgramCommand) -> ProgramCommand | None:
         """Return /switch with the agent that the user picks; None if there was none picked."""
-        from ikigai.repl.agent_picker import AgentSource
+        from ikigai.repl.pickers.agent_picker import AgentSource
 
         if self._view.bare:
             return command

@@ -15,7 +15,7 @@ from ikigai.system import paths
 
 if TYPE_CHECKING:
     from ikigai.app.agent_manager import OpenAgent
-    from ikigai.repl.draft_files import DraftFiles
+    from ikigai.repl.drafts.draft_files import DraftFiles
     from ikigai.terminal.screen import Screen
 
 ReadEvents: TypeAlias = Callable[[int | None, int], Awaitable[Sequence[StoredEvent]]]
@@ -114,7 +114,7 @@ class InputDrafts:
         before an id, None for the newest. If the log cannot be read, all of the draft is returned.
         """
         if self._files is None:
-            from ikigai.repl.draft_files import DraftFiles
+            from ikigai.repl.drafts.draft_files import DraftFiles
 
             self._files = DraftFiles(paths.state_dir(), os.environ)
         text, written = await self._files.take(id)

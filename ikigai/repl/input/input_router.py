@@ -210,7 +210,7 @@ class InputRouter:
 
     async def shell(self, line: str) -> None:
         """Run the user's own command: after one ! its output goes into the conversation, after two it does not."""
-        from ikigai.repl.user_command import MAX_OUTPUT_BYTES, run_user_command
+        from ikigai.repl.input.user_command import MAX_OUTPUT_BYTES, run_user_command
         from ikigai.tools.shell.output_buffer import HeadTailBuffer
 
         assert self._session.services

@@ -1,0 +1,1 @@
+"""Lists from which the user picks an agent, a model or a mark."""

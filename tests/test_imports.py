@@ -45,7 +45,7 @@ def test_one_way_into_each_circle(way: str) -> None:
         "anthropic",
         "openai",
         "google.genai",
-        "ikigai.app.build_tools",
+        "ikigai.app.tools.build_tools",
         "httpx2",
     } <= wanted
     needs = defaultdict[str, set[str]](set)
@@ -254,7 +254,7 @@ def _recorded_loads(statements: list[str]) -> set[tuple[str, str]]:
 
 
 if __name__ == "__main__":
-    import ikigai.app.services
+    import ikigai.app.run.services
     import ikigai.repl.repl
     import ikigai.terminal.screen  # noqa: F401
 

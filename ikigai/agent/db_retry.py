@@ -6,7 +6,7 @@
     meanwhile                      the agent waits; what is typed is queued and shown
     it answers                     everything is stored in its order, and the user is told
     after `timeout` (print mode)   the error ends the loop
-    the program ends before        unsaved events go to a file (`app.spool`), and the next start stores them
+    the program ends before        unsaved events go to a file (`app.unsaved.spool`), and the next start stores them
 
 `store/connection` connects anew. Where another server has taken over, `store/write_access` completes the logs first.
 """

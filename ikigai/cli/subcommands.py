@@ -11,12 +11,13 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
-from ikigai.app import export, search_results, usage_report
+from ikigai.app.history import export, search_results
 from ikigai.app.json_records.installation_records import DatabaseRecord
 from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.json_records.outcome_records import DoneRecord
 from ikigai.app.json_records.record_fields import record_of
-from ikigai.app.open_database import PREPARING_DATABASE, import_module, locate_database, opened_database
+from ikigai.app.run.open_database import PREPARING_DATABASE, import_module, locate_database, opened_database
+from ikigai.app.usage import usage_report
 from ikigai.cli import completion, doctor, help_pages
 from ikigai.cli.commands import (
     agents,
@@ -140,7 +141,7 @@ async def _search(config: Config, arguments: argparse.Namespace) -> None:
 
 
 async def _recall(config: Config, arguments: argparse.Namespace) -> None:
-    from ikigai.app.recall_commands import print_recall
+    from ikigai.app.history.recall_commands import print_recall
 
     async with opened_database(config) as (_, database):  # to write: what is not indexed yet is indexed first
         answer = await print_recall(database, arguments)
@@ -164,19 +165,19 @@ async def _export(config: Config, arguments: argparse.Namespace) -> None:
 
 
 async def _import(config: Config, arguments: argparse.Namespace) -> None:
-    from ikigai.app.own_secrets import Redaction
+    from ikigai.app.tools.redaction_keys import Redaction
 
     async with opened_database(config) as (_, database):
-        await import_module("ikigai.app.history_import")
-        from ikigai.app.history_import import run_import
+        await import_module("ikigai.app.history.history_import")
+        from ikigai.app.history.history_import import run_import
 
         own = Redaction(config, lambda: database.passwords).redactor().own
         print_lines(await run_import(database, arguments, own))
 
 
 async def _recover(config: Config, arguments: argparse.Namespace) -> None:
-    await import_module("ikigai.app.unsaved_events")
-    from ikigai.app.unsaved_events import run_recover
+    await import_module("ikigai.app.unsaved.unsaved_events")
+    from ikigai.app.unsaved.unsaved_events import run_recover
 
     async with opened_database(config) as (_, database):
         print_lines(await run_recover(database, arguments))

@@ -9,7 +9,8 @@ text                                what may be meant
 @a.py:3, @a.py:3-9, @a.py#L3        the file, unless there is one with the whole name
 me@example.org, \\@name             nothing: the @ does not begin a word
 
-Most words with an @ in prose and code are no paths (@anna, @property): `ikigai.app.attachments` looks at the disk.
+Most words with an @ in prose and code are no paths (@anna, @property): `ikigai.app.attachments.attachments` looks at
+the disk.
 """
 
 import re

@@ -16,16 +16,17 @@ from typing import TYPE_CHECKING, NamedTuple
 from msgspec import UNSET, UnsetType
 
 from ikigai.agent.loop_options import LoopOptions
-from ikigai.app import info_commands, setting_changes
-from ikigai.app.agent_manager import AgentManager
-from ikigai.app.first_agent import AgentChoice, find_agent
+from ikigai.app.agents.agent_manager import AgentManager
+from ikigai.app.agents.managed_subagents import ManagedSubagents
+from ikigai.app.commands import info_commands
 from ikigai.app.json_records.command_figures import Figures
 from ikigai.app.json_records.json_output import encode, use_utf8
 from ikigai.app.json_records.turn_records import CommandOutcome, ResultRecord
-from ikigai.app.managed_subagents import ManagedSubagents
-from ikigai.app.open_database import PREPARING_DATABASE, is_first
-from ikigai.app.services import Services
-from ikigai.app.spool import spool_rest
+from ikigai.app.run import setting_changes
+from ikigai.app.run.first_agent import AgentChoice, find_agent
+from ikigai.app.run.open_database import PREPARING_DATABASE, is_first
+from ikigai.app.run.services import Services
+from ikigai.app.unsaved.spool import spool_rest
 from ikigai.config import Config
 from ikigai.core.commands import table
 from ikigai.core.commands.parsers import Meaning, ProgramCommand
@@ -50,7 +51,7 @@ from ikigai.system.paths import current_directory
 from ikigai.system.progress import show_waiting
 
 if TYPE_CHECKING:
-    from ikigai.app.attachments import LocalMentions
+    from ikigai.app.attachments.attachments import LocalMentions
     from ikigai.core.state.memory import Memory
     from ikigai.headless.reply_schema import ReplySchema
     from ikigai.store.agents import Agent
@@ -266,8 +267,8 @@ def _read_schema(file: str) -> ReplySchema:
 
 def _own_message(typed: str) -> str:
     """Return the message that one of the user's own commands stands for; "" for another text. Raise Rejected."""
-    from ikigai.app import own_commands
-    from ikigai.app.trusted_project import make_project
+    from ikigai.app.commands import own_commands
+    from ikigai.app.project.trusted_project import make_project
 
     project = make_project()
     project.check_trust()
@@ -276,14 +277,14 @@ def _own_message(typed: str) -> str:
 
 
 def _read_mentions(text: str, config: Config) -> LocalMentions:
-    from ikigai.app import attachments
+    from ikigai.app.attachments import attachments
 
     return attachments.read_mentions(text, servers=config.mcp_servers)
 
 
 async def _attach(text: str, local: LocalMentions, services: Services, memory: Memory, printer: PrintView) -> Submitted:
     """Return the message with what it mentions. Raise Rejected if it cannot be attached."""
-    from ikigai.app import attachments
+    from ikigai.app.attachments import attachments
 
     attached = await attachments.attach(local, services, memory.settings, printer.ask, lambda waiting: None)
     for notice in attachments.notices(local, attached, services, memory.model):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ikigai.app import agent_tree
+from ikigai.app.agents import agent_tree
 from ikigai.core.commands import fork
 from ikigai.core.commands.parsers import parse_one_agent, parse_rename
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.state.settings import with_choices
 
 if TYPE_CHECKING:
-    from ikigai.app.services import Services
+    from ikigai.app.run.services import Services
     from ikigai.core.events import Choices
     from ikigai.store.agents import Agent
 

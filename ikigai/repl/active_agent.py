@@ -17,10 +17,10 @@ from ikigai.repl.drafts.input_drafts import InputDrafts
 if TYPE_CHECKING:
     from ikigai.agent.input_queue import InputQueue
     from ikigai.agent.loop import AgentLoop
-    from ikigai.app.agent_manager import AgentManager, OpenAgent
-    from ikigai.app.buffered_view import BufferedView
-    from ikigai.app.followed_agent import FollowedAgent
-    from ikigai.app.services import Services
+    from ikigai.app.agents.agent_manager import AgentManager, OpenAgent
+    from ikigai.app.agents.buffered_view import BufferedView
+    from ikigai.app.agents.followed_agent import FollowedAgent
+    from ikigai.app.run.services import Services
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.state.memory import Memory
     from ikigai.repl.watch_choice import WatchChoice
@@ -59,7 +59,7 @@ class ActiveAgent:
     @cached_property
     def _own_view(self) -> BufferedView:
         """The view that is attached while no open agent is on screen."""
-        from ikigai.app.buffered_view import BufferedView
+        from ikigai.app.agents.buffered_view import BufferedView
 
         view = BufferedView()
         view.attach(self._view)
@@ -123,7 +123,7 @@ class ActiveAgent:
 
     async def follow(self, services: Services, agent: Agent) -> None:
         """Put `agent` on screen read-only, and show what another process writes."""
-        from ikigai.app.followed_agent import FollowedAgent
+        from ikigai.app.agents.followed_agent import FollowedAgent
 
         def on_lock_owner(lock_owner: str) -> None:
             if not lock_owner:
@@ -186,7 +186,7 @@ class ActiveAgent:
 
     def _build_manager(self, services: Services) -> AgentManager:
         from ikigai.agent.loop_options import LoopOptions
-        from ikigai.app.agent_manager import AgentManager
+        from ikigai.app.agents.agent_manager import AgentManager
 
         if self.manager is None:
             self.manager = AgentManager(
@@ -202,7 +202,7 @@ class ActiveAgent:
     def _begin(self, services: Services, manager: AgentManager, open_agent: OpenAgent) -> None:
         """Start the loop of the agent on screen, and show notices about its model, profile and thinking level."""
         manager.start_loop(open_agent)
-        from ikigai.app.setting_changes import opening_notices
+        from ikigai.app.run.setting_changes import opening_notices
 
         chosen = open_agent.memory
         for notice in opening_notices(services, chosen):
@@ -411,6 +411,6 @@ class ActiveAgent:
 
 def subagents_of(manager: AgentManager, id: str) -> Subagents:
     """Return the subagents of the agent `id`; their module is imported when its model wants some."""
-    from ikigai.app.managed_subagents import ManagedSubagents
+    from ikigai.app.agents.managed_subagents import ManagedSubagents
 
     return ManagedSubagents(manager, id)

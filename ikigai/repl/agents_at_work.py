@@ -9,8 +9,8 @@ from ikigai.core.errors import Rejected
 from ikigai.core.events import Ending
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import OpenAgent
-    from ikigai.app.mailbox import Mailbox
+    from ikigai.app.agents.agent_manager import OpenAgent
+    from ikigai.app.agents.mailbox import Mailbox
 
 MAX_NAMED_AGENTS = 2
 """Agents that the status line names for each state; it counts the others."""

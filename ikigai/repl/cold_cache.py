@@ -44,7 +44,7 @@ async def _notice(session: Session, last: CacheUse) -> str:
     memory, services = session.memory, session.services
     if memory is None or services is None or session.active_agent.busy or memory.model != last.report.model:
         return ""
-    from ikigai.app.next_request_price import price_of_next
+    from ikigai.app.usage.next_request_price import price_of_next
     from ikigai.core.views.next_price import cold_notice
 
     return cold_notice(await price_of_next(services.config, services.before_turn(memory), last))

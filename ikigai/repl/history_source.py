@@ -8,7 +8,7 @@ from ikigai.core.events import StoredEvent
 from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
-    from ikigai.app.services import Services
+    from ikigai.app.run.services import Services
     from ikigai.repl.active_agent import ActiveAgent
     from ikigai.store.paging import LineageNames
     from ikigai.store.search.search import SearchCursor

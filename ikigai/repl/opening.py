@@ -12,9 +12,9 @@ from ikigai.core.errors import ConfigError, IkigaiError, Rejected, StoreError
 if TYPE_CHECKING:
     import argparse
 
-    from ikigai.app.first_agent import AgentChoice
-    from ikigai.app.services import Services
-    from ikigai.app.trusted_project import Project
+    from ikigai.app.project.trusted_project import Project
+    from ikigai.app.run.first_agent import AgentChoice
+    from ikigai.app.run.services import Services
     from ikigai.repl.input.input_router import InputRouter
     from ikigai.repl.session import Session
     from ikigai.system.progress import OnProgress
@@ -48,10 +48,10 @@ class Opening:
     async def open_agent(self) -> bool:
         """Open the services and the agent to start with, and draw its history; return False if the user picked none."""
         self._screen.status.set_database_place("opening the database")
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.first_agent")
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.trusted_project")
-        from ikigai.app.first_agent import AgentChoice
-        from ikigai.app.trusted_project import make_project
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.run.first_agent")
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.project.trusted_project")
+        from ikigai.app.project.trusted_project import make_project
+        from ikigai.app.run.first_agent import AgentChoice
 
         project = await self._ask_trust(make_project())
         from ikigai.system.progress import count_progress
@@ -90,15 +90,15 @@ class Opening:
 
     async def _open_services(self, project: Project, choice: AgentChoice | None, on_progress: OnProgress) -> Services:
         """Open the services; the agent of `choice` is opened ahead, if it exists and can be had."""
-        from ikigai.app.first_agent import close_opened, import_behind_driver, open_ahead
+        from ikigai.app.run.first_agent import close_opened, import_behind_driver, open_ahead
 
         opening = asyncio.create_task(open_ahead(self._session.config, True, on_progress, choice))
         try:
-            await import_behind_driver("ikigai.app.services")
+            await import_behind_driver("ikigai.app.run.services")
         except BaseException:
             await close_opened(opening)
             raise
-        from ikigai.app.services import Services
+        from ikigai.app.run.services import Services
 
         return await Services.open(self._session.config, project, on_progress, opening=opening)
 
@@ -119,7 +119,7 @@ class Opening:
         brings = project.contents
         await asyncio.to_thread(project.check_trust)
         if (brings or project.approved) and not project.problems:
-            from ikigai.app.own_secrets import Redaction
+            from ikigai.app.tools.redaction_keys import Redaction
             from ikigai.repl.commands import permission_commands
 
             withholds = Redaction(self._session.config).withholds
@@ -140,7 +140,7 @@ class Opening:
             await asyncio.sleep(REQUEST_FIRST_SECONDS)
         if agent_loop:
             agent_loop.preload()
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.spool")  # needed when the database is lost
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.unsaved.spool")  # needed when the database is lost
         if services:
             await services.tool_runtime.preload()
             if self._session.memory:
@@ -148,7 +148,7 @@ class Opening:
             services.tool_runtime.tell_notices(self._view.note)
             if servers := services.tool_runtime.mcp:  # nothing waits for them
                 servers.start()
-            from ikigai.app import pasted_pictures
+            from ikigai.app.attachments import pasted_pictures
 
             await asyncio.to_thread(pasted_pictures.remove_old)
             with contextlib.suppress(IkigaiError):  # left by a program that was killed
@@ -165,8 +165,8 @@ class Opening:
 
     async def _offer_servers(self) -> None:
         """Look for servers of models on this machine where no other model is chosen; print a line for each new one."""
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.found_servers")
-        from ikigai.app import found_servers
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.models.found_servers")
+        from ikigai.app.models import found_servers
         from ikigai.core.state.inputs import Offered
 
         services, memory = self._session.services, self._session.memory

@@ -31,7 +31,7 @@ from ikigai.terminal.tty import Tty
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from ikigai.app.services import Services
+    from ikigai.app.run.services import Services
     from ikigai.core.commands.parsers import Meaning
     from ikigai.core.search.prompt_history import SentPrompt
     from ikigai.core.state.memory import Memory

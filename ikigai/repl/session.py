@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from ikigai.core.errors import Bug, IkigaiError, Rejected
 
 if TYPE_CHECKING:
-    from ikigai.app.services import Services
+    from ikigai.app.run.services import Services
     from ikigai.config import Config
     from ikigai.core.state.memory import Memory
     from ikigai.repl.active_agent import ActiveAgent

@@ -6,10 +6,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 
-from ikigai.app import factories as making
-from ikigai.app.agent_manager import AgentManager, OpenAgent
-from ikigai.app.managed_subagents import DEFAULT_LIMITS, ManagedSubagents, SubagentLimits
-from ikigai.app.services import Services
+from ikigai.app.agents.agent_manager import AgentManager, OpenAgent
+from ikigai.app.agents.managed_subagents import DEFAULT_LIMITS, ManagedSubagents, SubagentLimits
+from ikigai.app.run import factories as making
+from ikigai.app.run.services import Services
 from ikigai.config import Config
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.messages import ToolResult

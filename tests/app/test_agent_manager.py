@@ -11,13 +11,13 @@ import psutil
 import psycopg
 import pytest
 
-from ikigai.app import agent_manager as manager
-from ikigai.app import agent_tree as kin
-from ikigai.app import factories as making
-from ikigai.app.agent_manager import AgentManager, OpenAgent
-from ikigai.app.buffered_view import BufferedView
-from ikigai.app.managed_subagents import ManagedSubagents
-from ikigai.app.services import Services
+from ikigai.app.agents import agent_manager as manager
+from ikigai.app.agents import agent_tree as kin
+from ikigai.app.agents.agent_manager import AgentManager, OpenAgent
+from ikigai.app.agents.buffered_view import BufferedView
+from ikigai.app.agents.managed_subagents import ManagedSubagents
+from ikigai.app.run import factories as making
+from ikigai.app.run.services import Services
 from ikigai.config import Config
 from ikigai.core.commands.fork import ForkRequest
 from ikigai.core.errors import AgentLocked, Rejected, Unavailable
@@ -95,7 +95,7 @@ async def test_sixteen_agents_at_once(
     database: Database, dsn: str, turns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each says its own; one after the other is watched; four events a turn."""
-    monkeypatch.setattr("ikigai.app.agent_manager.MAX_IDLE_AGENTS", 16)
+    monkeypatch.setattr("ikigai.app.agents.agent_manager.MAX_IDLE_AGENTS", 16)
     dice, front = random.Random(7), Watcher()
     async with sailing(database) as manager:
         members = [await joined(manager, f"agent-{n}") for n in range(16)]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.managed_subagents import ManagedSubagents
+from ikigai.app.agents.managed_subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.core.errors import Rejected
 from ikigai.core.events import MailSent, UserMessage

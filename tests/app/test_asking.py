@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ikigai.app.agent_manager import OpenAgent
+from ikigai.app.agents.agent_manager import OpenAgent
 from ikigai.core.events import AssistantMessage
 from ikigai.core.questions import QuestionAnswer, yes_or_no
 from ikigai.core.state.inputs import Change, Plan, Submitted

@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from ikigai.app.attachments import MAX_DOCUMENT_BYTES, LocalMentions, UnknownName, read_mentions, unknown_notice
+from ikigai.app.attachments.attachments import (
+    MAX_DOCUMENT_BYTES,
+    LocalMentions,
+    UnknownName,
+    read_mentions,
+    unknown_notice,
+)
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Document, DocumentKind, Image
 from ikigai.tools.files.list_files import MAX_LISTED_ENTRIES

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from ikigai.app import auto_recall
-from ikigai.app.auto_recall import find_turns, recall_for
+from ikigai.app.history import auto_recall
+from ikigai.app.history.auto_recall import find_turns, recall_for
 from ikigai.config import Config
 from ikigai.config.records import ContextSettings
 from ikigai.core.events import (

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikigai.app.exchanges import MAX_ANSWERS
+from ikigai.app.agents.exchanges import MAX_ANSWERS
 from ikigai.core.agents.mail import Mail
 from ikigai.core.events import MailSent
 from ikigai.core.state.inputs import Submitted

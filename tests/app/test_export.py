@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikigai.app.export import parse_typed
+from ikigai.app.history.export import parse_typed
 
 
 @pytest.mark.parametrize("argument", ["talk.md 1-5 --force", "--force talk.md 1-5"])

@@ -6,8 +6,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from ikigai.app.first_agent import AgentChoice, open_ahead
-from ikigai.app.services import Services
+from ikigai.app.run.first_agent import AgentChoice, open_ahead
+from ikigai.app.run.services import Services
 from ikigai.config import Config
 from ikigai.config.records import DatabaseSettings
 from ikigai.core.errors import AgentLocked, ConfigError

@@ -8,7 +8,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from ikigai.app.followed_agent import FollowedAgent
+from ikigai.app.agents.followed_agent import FollowedAgent
 from ikigai.core import events as ev
 from ikigai.core.messages import StopReason, Text, Thinking, ToolResult, Usage
 from ikigai.core.model import ModelLimits

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from ikigai.app.agent_manager import OpenAgent
-from ikigai.app.mailbox import MAX_UNATTENDED_TURNS
-from ikigai.app.managed_subagents import ManagedSubagents, SubagentLimits
+from ikigai.app.agents.agent_manager import OpenAgent
+from ikigai.app.agents.mailbox import MAX_UNATTENDED_TURNS
+from ikigai.app.agents.managed_subagents import ManagedSubagents, SubagentLimits
 from ikigai.config import Config
 from ikigai.core.errors import Rejected, Unavailable
 from ikigai.core.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage

@@ -14,10 +14,10 @@ import psycopg
 import pytest
 
 from ikigai.agent import db_retry as patience
-from ikigai.app import agent_tree as kin
-from ikigai.app.agent_manager import AgentManager, OpenAgent
-from ikigai.app.mailbox import MAX_UNATTENDED_TURNS
-from ikigai.app.managed_subagents import ManagedSubagents
+from ikigai.app.agents import agent_tree as kin
+from ikigai.app.agents.agent_manager import AgentManager, OpenAgent
+from ikigai.app.agents.mailbox import MAX_UNATTENDED_TURNS
+from ikigai.app.agents.managed_subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.config.records import ContextSettings
 from ikigai.core.errors import AgentLocked, Unavailable

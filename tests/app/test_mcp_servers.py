@@ -6,9 +6,10 @@ from pathlib import Path
 import pytest
 
 from ikigai import config
-from ikigai.app import mcp_servers, project_servers
-from ikigai.app.tool_runtime import ToolRuntime
-from ikigai.app.trusted_project import Project
+from ikigai.app.project import project_servers
+from ikigai.app.project.trusted_project import Project
+from ikigai.app.tools import mcp_servers
+from ikigai.app.tools.tool_runtime import ToolRuntime
 from ikigai.config import toml_file
 from ikigai.core.secrets import is_secret
 

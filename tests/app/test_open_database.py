@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.open_database import import_module
+from ikigai.app.run.open_database import import_module
 
 
 async def test_module_that_another_thread_imports_is_waited_for_beside_the_event_loop(

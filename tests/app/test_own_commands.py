@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app import own_commands
-from ikigai.app.trusted_project import Project
+from ikigai.app.commands import own_commands
+from ikigai.app.project.trusted_project import Project
 from ikigai.core.errors import Rejected
 
 

@@ -4,8 +4,8 @@ from typing import LiteralString
 
 import pytest
 
-from ikigai.app import agent_tree
-from ikigai.app.agent_manager import OpenAgent
+from ikigai.app.agents import agent_tree
+from ikigai.app.agents.agent_manager import OpenAgent
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.fork import ForkRequest
 from ikigai.core.state.grants import unconfirmed_notice

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ikigai.app.agent_manager import OpenAgent
+from ikigai.app.agents.agent_manager import OpenAgent
 from ikigai.core import codec
 from ikigai.core.agents.mail import WORKS_FOR
 from ikigai.core.events import AssistantMessage, Cleared, Event, MailSent, MailTaken, SettingsChanged, UserMessage

@@ -12,7 +12,7 @@ import pytest
 from genai_prices.data_snapshot import get_snapshot
 
 from ikigai import config as configuration
-from ikigai.app import factories
+from ikigai.app.run import factories
 from ikigai.config import Config
 from ikigai.core.errors import IkigaiError
 from ikigai.core.messages import Message, Role, Text, Thinking, ToolCall, ToolResult, Usage

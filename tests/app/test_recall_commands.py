@@ -5,9 +5,15 @@ import argparse
 import pytest
 
 from ikigai.agent.usage_meter import no_price
-from ikigai.app import recall_commands
+from ikigai.app.history import recall_commands
+from ikigai.app.history.recall_commands import (
+    answer_from_log,
+    find_excerpts,
+    format_excerpts,
+    print_recall,
+    quote_event,
+)
 from ikigai.app.json_records.history_records import RecallRecord
-from ikigai.app.recall_commands import answer_from_log, find_excerpts, format_excerpts, print_recall, quote_event
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.forget.selection import EventRange, select_events
 from ikigai.core.state.decisions import work

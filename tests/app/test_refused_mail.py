@@ -1,7 +1,7 @@
 """An agent that can begin no turn with its mail: the sender and the user are told, and it hears when it can again."""
 
-from ikigai.app.agent_manager import OpenAgent
-from ikigai.app.agent_tree import list_agents
+from ikigai.app.agents.agent_manager import OpenAgent
+from ikigai.app.agents.agent_tree import list_agents
 from ikigai.core.events import MailSent
 from ikigai.core.state.inputs import Change, Send, Submitted
 from ikigai.core.state.memory import replace

@@ -7,10 +7,10 @@ import pytest
 from msgspec.structs import fields
 
 from ikigai import config
-from ikigai.app import factories as making
-from ikigai.app import run_profiles
+from ikigai.app.agents.managed_subagents import _child_tools
 from ikigai.app.json_records.command_figures import ProfileFields
-from ikigai.app.managed_subagents import _child_tools
+from ikigai.app.run import factories as making
+from ikigai.app.run import run_profiles
 from ikigai.config import Config, layers
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings

@@ -3,7 +3,7 @@
 import pytest
 from wcwidth import wcswidth
 
-from ikigai.app.search_results import EVENT_ROWS, NEIGHBOR_ROWS, SCANNED_CHARACTERS, format_neighbors
+from ikigai.app.history.search_results import EVENT_ROWS, NEIGHBOR_ROWS, SCANNED_CHARACTERS, format_neighbors
 from ikigai.core.events import AssistantMessage, SettingsChanged, StoredEvent, UserMessage
 from ikigai.core.messages import Text
 

@@ -7,10 +7,10 @@ from typing import Literal
 import msgspec
 import pytest
 
-from ikigai.app import factories as making
-from ikigai.app import info_commands as answers
-from ikigai.app.first_agent import AgentChoice
-from ikigai.app.services import Services
+from ikigai.app.commands import info_commands as answers
+from ikigai.app.run import factories as making
+from ikigai.app.run.first_agent import AgentChoice
+from ikigai.app.run.services import Services
 from ikigai.config import Config, load
 from ikigai.config import login_keys as keys
 from ikigai.config.records import ContextSettings, LocalSettings, ModelSettings, ProviderSettings

@@ -1,6 +1,6 @@
 """Tests of the request of a side question."""
 
-from ikigai.app.side_question import side_request
+from ikigai.app.commands.side_question import side_request
 from ikigai.core import events as ev
 from ikigai.core.messages import Role, StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Steered, Submitted, ToolDone

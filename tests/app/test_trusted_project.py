@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ikigai.app.factories import tighten
-from ikigai.app.instruction_files import MAX_INSTRUCTIONS_BYTES
-from ikigai.app.trusted_project import Project
+from ikigai.app.project.instruction_files import MAX_INSTRUCTIONS_BYTES
+from ikigai.app.project.trusted_project import Project
+from ikigai.app.run.factories import tighten
 from ikigai.config import Config, project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.config.project_files import OwnFile

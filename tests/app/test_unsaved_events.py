@@ -14,13 +14,14 @@ from typing import Any
 import psycopg
 import pytest
 
-from ikigai.app import agent_manager, unsaved_events
-from ikigai.app import factories as making
-from ikigai.app.agent_manager import AgentManager, OpenAgent
-from ikigai.app.managed_subagents import ManagedSubagents
-from ikigai.app.services import Services
-from ikigai.app.spool import keep_events, spool
-from ikigai.app.unsaved_events import read_file, run_recover
+from ikigai.app.agents import agent_manager
+from ikigai.app.agents.agent_manager import AgentManager, OpenAgent
+from ikigai.app.agents.managed_subagents import ManagedSubagents
+from ikigai.app.run import factories as making
+from ikigai.app.run.services import Services
+from ikigai.app.unsaved import unsaved_events
+from ikigai.app.unsaved.spool import keep_events, spool
+from ikigai.app.unsaved.unsaved_events import read_file, run_recover
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config
 from ikigai.core import events as ev

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from ikigai.app.waiting_calls import WaitingCalls
+from ikigai.app.agents.waiting_calls import WaitingCalls
 
 
 class Waiter:

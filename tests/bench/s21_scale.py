@@ -16,7 +16,7 @@ from typing import Any
 import psycopg
 from psycopg import conninfo, sql
 
-from ikigai.app import agent_tree
+from ikigai.app.agents import agent_tree
 from ikigai.app.list_options import MAX_PRINTED_ROWS
 from ikigai.core.state.loading import load_memory
 from ikigai.store.agents import Agent

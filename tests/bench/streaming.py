@@ -20,7 +20,7 @@ from rich.console import Console
 from rich.markdown import Markdown
 
 from ikigai.agent.reply_drafts import DRAFT_EVERY
-from ikigai.app.buffered_view import BufferedView
+from ikigai.app.agents.buffered_view import BufferedView
 from ikigai.core.events import StoredEvent, UserMessage
 from ikigai.core.request.reply import TextDelta
 from ikigai.core.state.fold import empty_memory, evolve

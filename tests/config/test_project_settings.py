@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.app.tool_runtime import ToolRuntime
+from ikigai.app.tools.tool_runtime import ToolRuntime
 from ikigai.config import Config, describe, load
 from ikigai.config.key_table import KEY_SPECS, dotted_path
 from ikigai.config.project_settings import ALLOWED_KEYS, TOOL_SETS, tighten_with

@@ -4,7 +4,7 @@ import os
 import sys
 import time
 
-from ikigai.app import attachments
+from ikigai.app.attachments import attachments
 from ikigai.cli import main as cli
 from ikigai.repl import repl
 

@@ -13,7 +13,7 @@ from contextlib import closing
 import jsonschema
 import pytest
 
-from ikigai.app.usage_report import GROUPINGS
+from ikigai.app.usage.usage_report import GROUPINGS
 from ikigai.core.commands import table
 from ikigai.core.commands.spec import PrintMode
 from tests.cli.test_help_pages import parsers

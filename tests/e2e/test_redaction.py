@@ -5,7 +5,7 @@ from typing import Any
 
 import psycopg
 
-from ikigai.app.trusted_project import Project
+from ikigai.app.project.trusted_project import Project
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 
 KEY = "sk-proj-" + "aB3dE5gH7jK9" * 4

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.trusted_project import Project
+from ikigai.app.project.trusted_project import Project
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.e2e.test_browser import left, opened, selected

@@ -13,8 +13,8 @@ from typing import Any
 
 import msgspec
 
-from ikigai.app import services as app
-from ikigai.app.tool_runtime import ToolRuntime, no_subagents
+from ikigai.app.run import services as app
+from ikigai.app.tools.tool_runtime import ToolRuntime, no_subagents
 from ikigai.cli import main as cli
 from ikigai.core import codec
 from ikigai.core.agents.subagent_port import Subagents

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ikigai import config as configuration
-from ikigai.app import factories
-from ikigai.app.own_secrets import Redaction
+from ikigai.app.run import factories
+from ikigai.app.tools.redaction_keys import Redaction
 from ikigai.config import Config
 from ikigai.core.errors import ConfigError
 from ikigai.core.messages import StopReason, Text

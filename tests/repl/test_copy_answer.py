@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikigai.app import info_commands as answers
+from ikigai.app.commands import info_commands as answers
 from ikigai.core.errors import Rejected
 from ikigai.core.events import AssistantMessage, Event, UserMessage
 from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.attachments import read_mentions
+from ikigai.app.attachments.attachments import read_mentions
 from ikigai.core.lookalikes import visible_name
 from ikigai.core.mentions import format_mention
 from ikigai.core.messages import Document

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from ikigai.app.info_commands import COMMANDS_WITHOUT_AGENT, HERE, print_command
+from ikigai.app.commands.info_commands import COMMANDS_WITHOUT_AGENT, HERE, print_command
 from ikigai.cli import help_pages
 from ikigai.core.commands.spec import CommandSpec, CommandTiming, PrintMode
 from ikigai.core.commands.table import COMMANDS

@@ -9,7 +9,7 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ikigai.app import agent_tree
+from ikigai.app.agents import agent_tree
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Usage
 from ikigai.store.agents import Agent, id_bounds

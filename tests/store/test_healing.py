@@ -7,8 +7,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from ikigai.app.spool import spool
-from ikigai.app.unsaved_events import put_back
+from ikigai.app.unsaved.spool import spool
+from ikigai.app.unsaved.unsaved_events import put_back
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, LogDiverged
 from ikigai.core.request.reply_draft import Draft

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from psycopg import conninfo
 
-from ikigai.app.open_database import check_server
+from ikigai.app.run.open_database import check_server
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
 from ikigai.store import server_probe

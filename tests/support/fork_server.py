@@ -43,9 +43,10 @@ LIBRARIES = (
     "psycopg", "pygments.lexers", "rich.markdown", "rich.rule", "truststore",
 )  # fmt: skip
 PROGRAM = (
-    "ikigai.agent.prompt_cache", "ikigai.app.agent_manager", "ikigai.app.agent_services", "ikigai.app.build_tools",
-    "ikigai.app.open_database", "ikigai.app.own_commands", "ikigai.app.own_secrets", "ikigai.app.pasted_pictures",
-    "ikigai.app.services", "ikigai.app.setting_changes", "ikigai.app.surroundings", "ikigai.app.tool_runtime",
+    "ikigai.agent.prompt_cache", "ikigai.app.agents.agent_manager", "ikigai.app.agents.agent_services",
+    "ikigai.app.attachments.pasted_pictures", "ikigai.app.commands.own_commands", "ikigai.app.run.open_database",
+    "ikigai.app.run.services", "ikigai.app.run.setting_changes", "ikigai.app.run.surroundings",
+    "ikigai.app.tools.build_tools", "ikigai.app.tools.redaction_keys", "ikigai.app.tools.tool_runtime",
     "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields", "ikigai.core.commands.command_help",
     "ikigai.core.mentions", "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy",
     "ikigai.core.search.recall_choice", "ikigai.core.state.prompt_prefix", "ikigai.core.token_search",

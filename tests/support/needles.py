@@ -18,7 +18,7 @@ from typing import Any
 
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions, NoServices
-from ikigai.app.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
+from ikigai.app.history.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
 from ikigai.core.condense.threshold import CondenseOptions
 from ikigai.core.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules

@@ -18,7 +18,7 @@ tty = Tty()
 styles = terminal_theme(os.environ, words="DEMO_WORDS" in os.environ)
 tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 
-from ikigai.app.buffered_view import BufferedView  # noqa: E402
+from ikigai.app.agents.buffered_view import BufferedView  # noqa: E402
 from ikigai.config.records import TerminalSettings  # noqa: E402
 from ikigai.core.commands.table import COMMANDS  # noqa: E402
 from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.app.tool_runtime import ToolRuntime, no_subagents
+from ikigai.app.tools.tool_runtime import ToolRuntime, no_subagents
 from ikigai.config import Config
 from ikigai.core.messages import ToolSpec
 from ikigai.tools import builtin_specs as told

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.own_secrets import BRAVE_KEY
-from ikigai.app.tool_runtime import ToolRuntime
+from ikigai.app.tools.redaction_keys import BRAVE_KEY
+from ikigai.app.tools.tool_runtime import ToolRuntime
 from ikigai.config import Config
 from ikigai.config.records import ToolSettings
 from ikigai.tools import builtin_specs as told

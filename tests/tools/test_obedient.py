@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.tool_runtime import ToolRuntime, no_subagents
+from ikigai.app.tools.tool_runtime import ToolRuntime, no_subagents
 from ikigai.config import Config
 from ikigai.config.records import ToolSettings
 from ikigai.core.events import ApprovalDecided, Ending, ToolStarted

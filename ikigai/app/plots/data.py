@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.app.usage_report import spent_below
+from ikigai.app.usage.usage_report import spent_below
 from ikigai.config import Config, with_profile
 from ikigai.config.layers import split_layers
 from ikigai.core.record import Record

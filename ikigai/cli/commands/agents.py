@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app import agent_tree
+from ikigai.app.agents import agent_tree
 from ikigai.app.json_records.agent_records import AgentRecord
 from ikigai.app.json_records.outcome_records import DoneRecord
 from ikigai.app.list_options import parse_limit, resolve_limit

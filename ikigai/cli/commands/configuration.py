@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from ikigai.app.factories import tighten
 from ikigai.app.json_records.installation_records import CheckFields, DoctorRecord, SettingRecord
 from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.json_records.outcome_records import DoneRecord
-from ikigai.app.trusted_project import make_project
+from ikigai.app.project.trusted_project import make_project
+from ikigai.app.run.factories import tighten
 from ikigai.cli.ask import read_answer
 from ikigai.config import Config, describe, key_sources, settings_file, toml_file
 from ikigai.core.errors import ConfigError, IkigaiError
@@ -29,7 +29,7 @@ from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
 
 if TYPE_CHECKING:
-    from ikigai.app.dry_run import RunProblem
+    from ikigai.app.run.dry_run import RunProblem
 
 OF_FILE = ("path", "init", "set", "edit", "validate")
 """The actions that need no settings: they also work where the file is wrong."""
@@ -109,7 +109,7 @@ def _check_new(file: Path, after: Config) -> None:
 
 def _problems(written: Config) -> list[RunProblem]:
     """Return the problems of runs with what a file says, and with the keys at hand."""
-    from ikigai.app.dry_run import find_problems
+    from ikigai.app.run.dry_run import find_problems
 
     keys = key_sources.find_sources(written.providers, os.environ, key_sources.stored_logins())
     return asyncio.run(find_problems(msgspec.structs.replace(written, keys=keys), own_tools=False))

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from ikigai.app.open_database import import_module
+from ikigai.app.run.open_database import import_module
 from ikigai.core.errors import Rejected
 from ikigai.core.sanitize import clean_line
 from ikigai.system.output import format_table, print_lines

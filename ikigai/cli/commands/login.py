@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from ikigai.app.factories import make_pool, model_list_file, platform_of
+from ikigai.app.run.factories import make_pool, model_list_file, platform_of
 from ikigai.cli.ask import interruptible, read_answer, read_hidden
 from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected

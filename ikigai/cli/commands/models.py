@@ -9,10 +9,10 @@ import sys
 import time
 from typing import Any
 
-from ikigai.app.factories import make_pool, model_list_file
 from ikigai.app.json_records.installation_records import ModelRecord
 from ikigai.app.json_records.json_output import print_answer
-from ikigai.app.model_list import list_models
+from ikigai.app.models.model_list import list_models
+from ikigai.app.run.factories import make_pool, model_list_file
 from ikigai.config import Config
 from ikigai.core import tokens
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable

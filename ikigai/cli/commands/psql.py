@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Iterator
 from typing import Any
 
-from ikigai.app.open_database import import_module, open_database
+from ikigai.app.run.open_database import import_module, open_database
 from ikigai.config import Config
 from ikigai.core.errors import BadDatabase, IkigaiError
 from ikigai.core.secrets import without_secrets

@@ -10,7 +10,7 @@ import sys
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from ikigai.app.open_database import PREPARING_DATABASE, open_database
+from ikigai.app.run.open_database import PREPARING_DATABASE, open_database
 from ikigai.cli import ask
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config

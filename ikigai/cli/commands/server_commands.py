@@ -115,7 +115,7 @@ def _pairs(words: list[str], separator: str) -> dict[str, str]:
 def _remove(config: Config, name: str) -> int:
     _known(config.mcp_servers, name, "It may be a project's; see .mcp.json.")
     settings_file.set_table(Path(config.file), ("mcp_servers", name), None)
-    from ikigai.app.mcp_servers import login_file
+    from ikigai.app.tools.mcp_servers import login_file
     from ikigai.tools.mcp.stored_logins import forget_login
 
     forget_login(login_file(), name)
@@ -146,9 +146,9 @@ def _list(servers: McpServers | None, as_json: bool) -> int:
 
 def _make(config: Config) -> McpServers | None:
     """Return the servers of the configuration and of a trusted project; their problems are printed."""
-    from ikigai.app.factories import make_tool_runtime
-    from ikigai.app.mcp_servers import make_servers
-    from ikigai.app.trusted_project import make_project
+    from ikigai.app.project.trusted_project import make_project
+    from ikigai.app.run.factories import make_tool_runtime
+    from ikigai.app.tools.mcp_servers import make_servers
 
     project, runtime = make_project(), make_tool_runtime(config)
     project.check_trust()

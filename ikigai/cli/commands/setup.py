@@ -18,8 +18,8 @@ from typing import Any
 
 import msgspec
 
-from ikigai.app.factories import make_pool
-from ikigai.app.open_database import opened_database
+from ikigai.app.run.factories import make_pool
+from ikigai.app.run.open_database import opened_database
 from ikigai.config import Config, mask_passwords, settings_file, unused_address
 from ikigai.config.key_table import KeyPath
 from ikigai.core.commands.arguments import parse_model

@@ -66,7 +66,7 @@ def _find_names(kind: str, key: str, config: Config) -> Iterable[str]:
 
 def _models(config: Config) -> list[str]:
     """Return the models that can be used: favorites, then configured models and the models of the keys at hand."""
-    from ikigai.app.factories import make_pool
+    from ikigai.app.run.factories import make_pool
 
     pool = make_pool(config)
     models = [*config.favorite_models, config.model]

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai.app.open_database import import_module, open_database
+from ikigai.app.run.open_database import import_module, open_database
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config, unused_address
 from ikigai.core.errors import IkigaiError, StoreError

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 
-from ikigai.app.factories import make_pool, platform_of
+from ikigai.app.run.factories import make_pool, platform_of
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config, key_sources
 from ikigai.core.commands.arguments import parse_model

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ikigai.app.dry_run import find_problems
+from ikigai.app.run.dry_run import find_problems
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config
 from ikigai.providers.network import CERTIFICATES_VARIABLE, unreadable_certificates

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from ikigai.app import agent_tree
+from ikigai.app.agents import agent_tree
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
 from ikigai.core.commands.parsers import ProgramCommand, parse_one_agent, parse_rename
 from ikigai.core.errors import IkigaiError, NotReady, Rejected
@@ -16,8 +16,8 @@ from ikigai.core.state import inputs
 from ikigai.repl.commands import switching
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import AgentManager
-    from ikigai.app.services import Services
+    from ikigai.app.agents.agent_manager import AgentManager
+    from ikigai.app.run.services import Services
     from ikigai.core.agents.tree import AgentLink
     from ikigai.repl.commands.switching import AgentSwitch
     from ikigai.repl.input.input_router import InputRouter

@@ -10,7 +10,7 @@ from ikigai.core.state.memory import Memory
 from ikigai.core.tool_selection import ToolSelection
 
 if TYPE_CHECKING:
-    from ikigai.app.services import Services
+    from ikigai.app.run.services import Services
 
 PLAIN = {
     "all": {"--all": "killed and archived ones, too"},

@@ -43,7 +43,7 @@ async def run_config(session: Session, argument: str, profile: str | None) -> st
         pending = settings_file.pending_value(session.config, path)
         return text + (f"\nIn {session.config.file}: {pending}" if pending else "")
     if path == BUDGET and session.services and session.memory:
-        from ikigai.app.setting_changes import check_change
+        from ikigai.app.run.setting_changes import check_change
 
         budget = None if value == settings_file.UNSET_WORD else settings_file.parse_value(path, value)
         check_change(session.services, session.memory, {"budget": budget})

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ikigai.app.instruction_files import decode
-from ikigai.app.tool_runtime import approvals_file
+from ikigai.app.project.instruction_files import decode
+from ikigai.app.tools.tool_runtime import approvals_file
 from ikigai.config import trusted_folders
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.arguments import is_id, quoted
@@ -26,7 +26,7 @@ from ikigai.system.paths import expand_home
 from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
-    from ikigai.app.trusted_project import Project
+    from ikigai.app.project.trusted_project import Project
     from ikigai.config.project_files import OwnFile
 
 Ask = Callable[[Question], Awaitable[QuestionAnswer]]
@@ -211,7 +211,7 @@ def _first_lines(head: bytes) -> list[str]:
 
 def _server_lines(files: Mapping[str, OwnFile], withholds: Callable[[str], bool]) -> tuple[str, ...]:
     """Return the lines about the MCP servers that a yes starts, each in full; none without such a file."""
-    from ikigai.app.project_servers import describe_project_servers
+    from ikigai.app.project.project_servers import describe_project_servers
 
     servers = describe_project_servers(files[MCP_FILE].head, withholds) if MCP_FILE in files else []
     return (f"Yes starts these MCP servers of {MCP_FILE}, now and at every start:", *servers) if servers else ()

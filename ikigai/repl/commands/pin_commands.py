@@ -71,7 +71,7 @@ async def pin(argument: str, memory: Memory, folder: Path, ask: Ask) -> tuple[st
 
 async def _is_agreed(path: str, folder: Path, ask: Ask) -> bool:
     """Return True if this file may be pinned: the user is asked about one that may hold keys, or leads out."""
-    from ikigai.app.attachments import find_doubts
+    from ikigai.app.attachments.attachments import find_doubts
 
     doubts = find_doubts(Path(os.path.realpath(path)), _display_name(path, folder), folder)
     lines = (*doubts, "It is then stored in the log, and sent every time.")

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     import argparse
 
     from ikigai.agent.loop import AgentLoop
-    from ikigai.app.info_commands import CommandContext
-    from ikigai.app.services import Services
+    from ikigai.app.commands.info_commands import CommandContext
+    from ikigai.app.run.services import Services
     from ikigai.core.state.memory import Memory
     from ikigai.repl.commands.agent_commands import AgentCommands
 
@@ -90,7 +90,7 @@ class ProgramCommands:
 
     async def _show(self, command: ProgramCommand, more: str = "") -> None:
         """Show the answer of a command that changes nothing, and `more` below it."""
-        from ikigai.app import info_commands
+        from ikigai.app.commands import info_commands
 
         answer = await info_commands.answer_command(command, self._session.config, self._context())
         if answer.draw:
@@ -101,7 +101,7 @@ class ProgramCommands:
             self._view.print_text("\n".join(filter(None, (answer.text, more))))
 
     async def _config(self, command: ProgramCommand) -> None:
-        from ikigai.app.run_profiles import profile_in_force
+        from ikigai.app.run.run_profiles import profile_in_force
         from ikigai.repl.commands import config_command
 
         memory = self._session.memory
@@ -113,7 +113,7 @@ class ProgramCommands:
 
     async def _limit(self, command: ProgramCommand) -> None:
         """Set a spending cap for this run, then show them all."""
-        from ikigai.app import spending_caps
+        from ikigai.app.usage import spending_caps
 
         services, _ = self._require_open()
         spending_caps.change_caps(services, self._active_agent.manager, command.argument)
@@ -166,20 +166,20 @@ class ProgramCommands:
 
     def is_own(self, name: str) -> bool:
         """Return True if one of the user's own commands has this name."""
-        from ikigai.app import own_commands
+        from ikigai.app.commands import own_commands
 
         return name in own_commands.command_files(self._session.services.project if self._session.services else None)
 
     def complete_own(self) -> dict[str, str]:
         """Return the user's own commands: a name with its arguments, and its help."""
-        from ikigai.app import own_commands
+        from ikigai.app.commands import own_commands
 
         found = own_commands.describe_commands(self._session.services.project if self._session.services else None)
         return {f"{name} {each.argument}".rstrip(): each.help for name, each in found.items()}
 
     async def _list_or_send(self, command: ProgramCommand) -> None:
         """List the user's own commands, or send one of them."""
-        from ikigai.app import own_commands
+        from ikigai.app.commands import own_commands
 
         services, _ = self._require_open()
         if command.argument:
@@ -197,7 +197,7 @@ class ProgramCommands:
 
     async def _quote(self, command: ProgramCommand) -> None:
         """Quote an event of any agent's log in the conversation."""
-        from ikigai.app import recall_commands
+        from ikigai.app.history import recall_commands
 
         to = self._active_agent.agent_loop
         services, _ = self._require_open()
@@ -205,7 +205,8 @@ class ProgramCommands:
 
     async def _recall(self, command: ProgramCommand) -> None:
         """Answer a question from the whole log."""
-        from ikigai.app import factories, recall_commands
+        from ikigai.app.history import recall_commands
+        from ikigai.app.run import factories
 
         to = self._active_agent.agent_loop
         services, memory = self._require_open()
@@ -232,7 +233,7 @@ class ProgramCommands:
 
     async def _answer_beside(self, services: Services, to: AgentLoop, question: str) -> None:
         """Show the answer as it comes, then print it set apart; print what has come of it when it is stopped."""
-        from ikigai.app.side_question import ask_side_question
+        from ikigai.app.commands.side_question import ask_side_question
         from ikigai.terminal.render.blocks import draw_aside
 
         line, parts = f"/btw {question}", list[str]()
@@ -251,7 +252,7 @@ class ProgramCommands:
 
     async def _export(self, command: ProgramCommand) -> None:
         """Write the history to a file."""
-        from ikigai.app import export
+        from ikigai.app.history import export
 
         if self._session.services is None or self._active_agent.agent is None:
             raise NotReady()
@@ -336,7 +337,7 @@ class ProgramCommands:
 
     def _context(self) -> CommandContext | None:
         """Return the context of read-only commands; None while no agent is open."""
-        from ikigai.app.info_commands import CommandContext
+        from ikigai.app.commands.info_commands import CommandContext
 
         services, memory, active = self._session.services, self._session.memory, self._active_agent
         if memory is None or active.agent is None or services is None:

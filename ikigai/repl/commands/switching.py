@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from ikigai.app import agent_tree
-from ikigai.app.first_agent import AgentChoice
+from ikigai.app.agents import agent_tree
+from ikigai.app.run.first_agent import AgentChoice
 from ikigai.core.commands import fork
 from ikigai.core.errors import Rejected
 
 if TYPE_CHECKING:
-    from ikigai.app.services import Services
+    from ikigai.app.run.services import Services
     from ikigai.core.commands.parsers import ProgramCommand
     from ikigai.repl.active_agent import ActiveAgent
     from ikigai.store.agents import Agent

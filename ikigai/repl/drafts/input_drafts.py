@@ -14,7 +14,7 @@ from ikigai.core.sanitize import storable
 from ikigai.system import paths
 
 if TYPE_CHECKING:
-    from ikigai.app.agent_manager import OpenAgent
+    from ikigai.app.agents.agent_manager import OpenAgent
     from ikigai.repl.drafts.draft_files import DraftFiles
     from ikigai.terminal.screen import Screen
 

@@ -75,7 +75,7 @@ class InputRouter:
 
     async def _send_with_attachments(self, text: str, kind: SendKind) -> None:
         """Send a message with what it mentions; if that cannot be attached, return it to the input."""
-        from ikigai.app import attachments
+        from ikigai.app.attachments import attachments
 
         to, services = self._active_agent.agent_loop, self._session.services
         self._active_agent.keep_while_reading(text)
@@ -195,7 +195,7 @@ class InputRouter:
         if agent_loop is None or not self._active_agent.is_open(agent_loop):
             raise self._active_agent.refusal()
         if isinstance(incoming, inputs.Change):
-            from ikigai.app import setting_changes
+            from ikigai.app.run import setting_changes
 
             values, notice = setting_changes.accept_change(services, agent_loop.memory, incoming.values)
             incoming = inputs.Change(values)

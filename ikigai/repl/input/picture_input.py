@@ -19,14 +19,14 @@ def may_be_pictures(text: str) -> bool:
 
 async def insert_dropped(screen: Screen, text: str) -> None:
     """Insert mentions of the pictures whose paths `text` holds, or `text` itself if it is anything else."""
-    from ikigai.app import pasted_pictures
+    from ikigai.app.attachments import pasted_pictures
 
     screen.input.insert(await asyncio.to_thread(pasted_pictures.mention_dropped, text) or text)
 
 
 async def paste_picture(screen: Screen, ephemeral: str) -> None:
     """Store the picture of the clipboard as `save_pasted` does, and insert a mention of it. Raise Rejected."""
-    from ikigai.app import pasted_pictures
+    from ikigai.app.attachments import pasted_pictures
     from ikigai.terminal.clipboard_picture import read_clipboard_picture
 
     data = await read_clipboard_picture(os.environ)

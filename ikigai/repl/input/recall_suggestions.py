@@ -54,7 +54,7 @@ class RecallSuggestions:
         if not turns or memory is None or services is None or memory.agent != self._agent:
             return False
         able = [turn for turn in turns if recall_choice.is_recallable(memory, turn)]
-        from ikigai.app.auto_recall import MAX_EXCERPT_TOKENS  # loaded: it has found the turns
+        from ikigai.app.history.auto_recall import MAX_EXCERPT_TOKENS  # loaded: it has found the turns
 
         recalled = recall_choice.join_excerpts(able, MAX_EXCERPT_TOKENS)
         if recalled is None:
@@ -87,8 +87,8 @@ class RecallSuggestions:
     async def _look(self, memory: Memory, text: str) -> None:
         services = self._session.services
         assert services
-        await asyncio.to_thread(importlib.import_module, "ikigai.app.auto_recall")
-        from ikigai.app.auto_recall import MAX_EXCERPT_TOKENS, find_turns
+        await asyncio.to_thread(importlib.import_module, "ikigai.app.history.auto_recall")
+        from ikigai.app.history.auto_recall import MAX_EXCERPT_TOKENS, find_turns
 
         try:
             turns = await find_turns(

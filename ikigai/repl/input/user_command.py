@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ikigai.app.tool_runtime import ToolRuntime
+    from ikigai.app.tools.tool_runtime import ToolRuntime
 
 MAX_OUTPUT_BYTES = 100_000
 """Bytes of a command's output that go into the conversation."""

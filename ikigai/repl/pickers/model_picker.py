@@ -11,7 +11,7 @@ from ikigai.core.commands.arguments import parse_model
 from ikigai.terminal.browser.picker_source import PickerRow
 
 if TYPE_CHECKING:
-    from ikigai.app.services import Services
+    from ikigai.app.run.services import Services
 
 MAX_RECENT_MODELS = 8
 
@@ -34,7 +34,7 @@ class ModelSource:
         return [row for row in self._rows if all(word in row.value.lower() for word in words)], True
 
     def _read(self, recent: Sequence[str]) -> list[PickerRow]:
-        from ikigai.app.model_list import describe_model
+        from ikigai.app.models.model_list import describe_model
 
         services = self._services
         favorites = services.config.favorite_models
@@ -53,7 +53,7 @@ class ModelSource:
 
     def _next_price(self, model: str) -> str:
         """Return what the input of the next request costs with this model, first and once it is cached."""
-        from ikigai.app.next_request_price import price_of
+        from ikigai.app.usage.next_request_price import price_of
         from ikigai.core.views.usage_totals import format_dollars
 
         price = price_of(self._services.config, model, self._used)

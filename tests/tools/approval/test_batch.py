@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.agent.jobs import SettingsInForce
-from ikigai.app.tool_runtime import StandingApprovals
+from ikigai.app.tools.tool_runtime import StandingApprovals
 from ikigai.core.messages import ToolCall
 from ikigai.core.ports import StartDecision
 from ikigai.core.questions import Question, QuestionAnswer

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from ikigai.agent.jobs import SettingsInForce
-from ikigai.app.tool_runtime import StandingApprovals
+from ikigai.app.tools.tool_runtime import StandingApprovals
 from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events import Choices

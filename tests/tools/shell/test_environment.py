@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.app.tool_runtime import ToolRuntime
+from ikigai.app.tools.tool_runtime import ToolRuntime
 from ikigai.config.key_table import Config
 from ikigai.config.records import ToolSettings
 from ikigai.tools.shell.environment import FIXED_VALUES, command_environment

@@ -1,0 +1,1 @@
+"""The project in the working directory: trust, instructions, settings, and its MCP servers."""

@@ -20,9 +20,9 @@ from psycopg import conninfo, sql
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider
-from ikigai.store import schema
 from ikigai.store.database import Database
 from ikigai.store.embedded import server as embedded
+from ikigai.store.schema import schema
 from tests import ROOT
 from tests.support import examples, kept_connections, starting
 from tests.support.bubblewrap import refusal

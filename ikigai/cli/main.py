@@ -235,7 +235,7 @@ def _warned(config: Config) -> Config:
 def _check_address(dsn: str | None) -> None:
     """Raise ConfigError if the address of --db holds a password: all users of the machine see command lines."""
     if dsn and re.search(r":.*@|password|secret|%", dsn, re.IGNORECASE):  # psycopg is imported only where it may be so
-        from ikigai.store.pg_programs import has_secret
+        from ikigai.store.transfer.pg_programs import has_secret
 
         if has_secret(dsn):
             raise ConfigError(

@@ -196,7 +196,7 @@ def _index_progress(behind: int, events: int) -> str:
 
 async def _status(config: Config, arguments: argparse.Namespace) -> None:
     async with opened_database(config, write=False) as (lease, database):
-        from ikigai.store.schema import SCHEMA_VERSION
+        from ikigai.store.schema.schema import SCHEMA_VERSION
 
         status = await database.status()
     connect = f'psql "{mask_passwords(lease.dsn if lease else config.database.dsn or "")}"'
@@ -237,8 +237,8 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> None:
     target = None if arguments.file == "-" else Path(arguments.file)
     if target is None and sys.stdout.isatty():
         raise ConfigError("A dump is not printed to a terminal.", "Name a file, or redirect the output.")
-    await import_module("ikigai.store.dump")
-    from ikigai.store.dump import dump
+    await import_module("ikigai.store.transfer.dump")
+    from ikigai.store.transfer.dump import dump
 
     async with locate_server(config) as (dsn, binaries):
         with show_progress("Dumping", "bytes", target is not None) as on_progress:
@@ -251,8 +251,8 @@ async def _dump(config: Config, arguments: argparse.Namespace) -> None:
 
 
 async def _restore(config: Config, arguments: argparse.Namespace) -> None:
-    await import_module("ikigai.store.dump")
-    from ikigai.store.dump import restore
+    await import_module("ikigai.store.transfer.dump")
+    from ikigai.store.transfer.dump import restore
 
     async with locate_server(config) as (dsn, binaries):
         with show_progress("Restoring", "bytes") as on_progress:

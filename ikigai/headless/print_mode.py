@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from ikigai.app.attachments.attachments import LocalMentions
     from ikigai.core.state.memory import Memory
     from ikigai.headless.reply_schema import ReplySchema
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
 
 DATABASE_TIMEOUT = 20.0
 """Seconds that print mode waits for a lost database before it gives up with exit code 75."""
@@ -305,7 +305,7 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
                 services = await Services.open(config, on_progress=on_progress)
             except NewerSchema:
                 services = await Services.open(config, on_progress=on_progress, write=False)
-        from ikigai.store.agents import unstored_agent
+        from ikigai.store.agents.agents import unstored_agent
 
         try:
             services.database.keep_unlisted()

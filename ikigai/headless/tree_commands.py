@@ -13,7 +13,7 @@ from ikigai.core.state.settings import with_choices
 if TYPE_CHECKING:
     from ikigai.app.run.services import Services
     from ikigai.core.events import Choices
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
 
 
 class TreeChange(NamedTuple):

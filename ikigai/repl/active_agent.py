@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.state.memory import Memory
     from ikigai.repl.watch_choice import WatchChoice
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.terminal.screen import Screen
 
 HISTORY_EVENTS = 60

@@ -6,7 +6,7 @@ import shlex
 from ikigai.core import tokens
 from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import UsageTotals, format_money
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.system.own_command import own_command
 
 

@@ -10,7 +10,7 @@ from ikigai.core.state.memory import Memory
 if TYPE_CHECKING:
     from ikigai.app.run.services import Services
     from ikigai.repl.active_agent import ActiveAgent
-    from ikigai.store.paging import LineageNames
+    from ikigai.store.log.paging import LineageNames
     from ikigai.store.search.search import SearchCursor
 
 MAX_PAGE_BYTES = 2_000_000

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from ikigai.core.record import Record
-from ikigai.store import schema
-from ikigai.store.address import DEFAULT_SCHEMA, ServerAddress
-from ikigai.store.agents import Agent, Agents
-from ikigai.store.connection import DatabaseSession
-from ikigai.store.driver_connection import STATEMENT_DEADLINE
+from ikigai.store.agents.agents import Agent, Agents
+from ikigai.store.connection.address import DEFAULT_SCHEMA, ServerAddress
+from ikigai.store.connection.connection import DatabaseSession
+from ikigai.store.connection.driver_connection import STATEMENT_DEADLINE
+from ikigai.store.schema import schema
 from ikigai.store.sql import agents as queries
 
 if TYPE_CHECKING:
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
     from ikigai.core.transfer.position import UnsavedPosition
     from ikigai.core.transfer.redact import PurgeTarget
     from ikigai.core.transfer.unsaved import Unsaved
-    from ikigai.store.agent_reader import AgentReader
-    from ikigai.store.follow import Follower
-    from ikigai.store.forks import AgentTree
-    from ikigai.store.log import AgentLog
-    from ikigai.store.purge import Ids, Purge
-    from ikigai.store.replica import ReplicaLag, ReplicaSession
+    from ikigai.store.agents.undelivered_mail import MailStore
+    from ikigai.store.connection.replica import ReplicaLag, ReplicaSession
+    from ikigai.store.connection.server_probe import ServerProbe
+    from ikigai.store.forks.agent_tree import AgentTree
+    from ikigai.store.log.agent_reader import AgentReader
+    from ikigai.store.log.follow import Follower
+    from ikigai.store.log.log import AgentLog
+    from ikigai.store.log.write_access import OpenLogs
+    from ikigai.store.purge.purge import Ids, Purge
     from ikigai.store.search.indexer import Indexer
     from ikigai.store.search.prompts import PromptLookup
     from ikigai.store.search.search import EventSearch
     from ikigai.store.search.turn_recall import TurnRecall
-    from ikigai.store.server_probe import ServerProbe
-    from ikigai.store.transfer import Export, Import
-    from ikigai.store.undelivered_mail import MailStore
-    from ikigai.store.usage import UsageReports
-    from ikigai.store.write_access import OpenLogs
+    from ikigai.store.transfer.transfer import Export, Import
+    from ikigai.store.usage.usage import UsageReports
 
 MAX_COUNTED_EVENTS, MAX_COUNTED_AGENTS = 100_000, 5_000
 """The numbers from which on the status estimates how many there are."""
@@ -140,7 +140,7 @@ class Database:
     @cached_property
     def logs(self) -> OpenLogs:
         """The logs that this process writes."""
-        from ikigai.store.write_access import OpenLogs
+        from ikigai.store.log.write_access import OpenLogs
 
         return OpenLogs(self._session, self._news)
 
@@ -154,21 +154,21 @@ class Database:
     @cached_property
     def tree(self) -> AgentTree:
         """The tree of agents."""
-        from ikigai.store.forks import AgentTree
+        from ikigai.store.forks.agent_tree import AgentTree
 
         return AgentTree(self._session, self.agents)
 
     @cached_property
     def mail(self) -> MailStore:
         """The messages between agents."""
-        from ikigai.store.undelivered_mail import MailStore
+        from ikigai.store.agents.undelivered_mail import MailStore
 
         return MailStore(self._session)
 
     @cached_property
     def usage(self) -> UsageReports:
         """The reports of usage."""
-        from ikigai.store.usage import UsageReports
+        from ikigai.store.usage.usage import UsageReports
 
         return UsageReports(self._session)
 
@@ -201,7 +201,7 @@ class Database:
 
     async def probe(self) -> ServerProbe:
         """Try session locks and notifications of the server."""
-        from ikigai.store.server_probe import probe
+        from ikigai.store.connection.server_probe import probe
 
         return await probe(self._session)
 
@@ -214,7 +214,7 @@ class Database:
 
     def read_from(self, dsn: str) -> None:
         """Let a replica serve search, recall, the browser, exports and loading by followers, where it has caught up."""
-        from ikigai.store.replica import ReplicaSession
+        from ikigai.store.connection.replica import ReplicaSession
 
         replica = DatabaseSession(dsn, write=False, idle=IDLE_TIMEOUT, schema=self._session.schema)
         self._replica = ReplicaSession(self._beside, replica)
@@ -233,7 +233,7 @@ class Database:
 
     def reader(self, agent: Agent) -> AgentReader:
         """Return a reader of the agent, which needs no write lock."""
-        from ikigai.store.agent_reader import AgentReader
+        from ikigai.store.log.agent_reader import AgentReader
 
         return AgentReader(self._session, agent.id, self._replica or self._session)
 
@@ -242,14 +242,14 @@ class Database:
 
         The follower has a connection of its own, which the caller closes.
         """
-        from ikigai.store.follow import Follower
+        from ikigai.store.log.follow import Follower
 
         session = self._session.another()
         return Follower(session, agent.id, load, self._replica or session)
 
     async def prompts(self, limit: int) -> list[str]:
         """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first."""
-        from ikigai.store import history
+        from ikigai.store.log import history
 
         async with self._session.use() as cursor:
             return await history.read_prompts(cursor, limit)
@@ -269,14 +269,14 @@ class Database:
 
     async def chosen(self, agent: str, key: str) -> Any:
         """Return the value that the agent with this id has set itself for a setting, None for nothing."""
-        from ikigai.store import window_history
+        from ikigai.store.usage import window_history
 
         async with self._session.use() as cursor:
             return await window_history.read_choice(cursor, agent, key)
 
     async def purge_ephemeral(self, min_age: float = 0) -> list[str]:
         """See `ephemeral.purge_ephemeral`."""
-        from ikigai.store import ephemeral
+        from ikigai.store.purge import ephemeral
 
         return await ephemeral.purge_ephemeral(self._session, self.logs.ids, min_age)
 
@@ -284,7 +284,7 @@ class Database:
         """Return a purge of the events with these ids, only events of this agent if one is named. `wanted` limits it to
         events that hold that text.
         """
-        from ikigai.store.purge import Purge
+        from ikigai.store.purge.purge import Purge
 
         return Purge(self._session, wanted, ids, agent)
 
@@ -305,27 +305,27 @@ class Database:
 
     def export(self, agent: Agent, first: int = 0, last: int | None = None) -> Export:
         """Return an export of the events of the agent and its ancestors with ids from `first` to `last` (None: all)."""
-        from ikigai.store.reading import NO_LIMIT
-        from ikigai.store.transfer import Export
+        from ikigai.store.log.reading import NO_LIMIT
+        from ikigai.store.transfer.transfer import Export
 
         return Export(self._replica or self._beside, agent, first, NO_LIMIT if last is None else last)
 
     def begin_import(self) -> Import:
         """Return an import that makes an agent of the events of another."""
-        from ikigai.store.transfer import Import
+        from ikigai.store.transfer.transfer import Import
 
         return Import(self._beside)
 
     async def locate_unsaved(self, unsaved: Unsaved) -> UnsavedPosition:
         """Return where events belong that another process could not store."""
-        from ikigai.store import unsaved_place
+        from ikigai.store.log import unsaved_place
 
         async with self._session.use() as cursor:
             return await unsaved_place.place(cursor, unsaved)
 
     async def fork_with(self, parent: Agent, place: UnsavedPosition, unsaved: Unsaved, name: str = "") -> Agent:
         """Fork `parent` with these events; see `unsaved_fork.fork_with_unsaved`."""
-        from ikigai.store import unsaved_fork
+        from ikigai.store.forks import unsaved_fork
 
         return await self.agents.find(await unsaved_fork.fork_with_unsaved(self._session, parent, place, unsaved, name))
 
@@ -342,7 +342,7 @@ class Database:
         """Return the name of the agent of the event `id`, and the event with its neighbors. Raise Rejected if there is
         no such event.
         """
-        from ikigai.store import history
+        from ikigai.store.log import history
 
         async with self._session.use() as cursor:
             return await history.read_neighbors(cursor, id, before, after)

@@ -29,8 +29,8 @@ from ikigai.core.state.inputs import Change, Condense, Interrupted, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedHang, ScriptedPause, ScriptedProvider
-from ikigai.store import write_lock
 from ikigai.store.database import Database
+from ikigai.store.log import write_lock
 from ikigai.system.paths import unsaved_files
 from tests.agent.test_loop import Watcher
 from tests.conftest import MIGRATIONS

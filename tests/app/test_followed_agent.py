@@ -34,9 +34,9 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
-from ikigai.store import connection
+from ikigai.store.connection import connection
 from ikigai.store.database import Database
-from ikigai.store.follow import FollowUpdate
+from ikigai.store.log.follow import FollowUpdate
 from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking, LiveReply
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN

@@ -24,10 +24,10 @@ from ikigai.core.errors import AgentLocked, Unavailable
 from ikigai.core.events import MailSent, MailTaken
 from ikigai.core.state.inputs import Change, Interrupted, Send, Submitted
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedHang, ScriptedPause, ScriptedProvider
-from ikigai.store.agents import Agent
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.agents.agents import Agent
+from ikigai.store.connection.connection import DatabaseSession
+from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.database import Database
-from ikigai.store.driver_connection import Cursor
 from tests.app.house import House, delivered, until
 from tests.conftest import MIGRATIONS
 from tests.support.examples import seeds

@@ -15,7 +15,7 @@ from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.errors import Misconfigured, Unavailable
 from ikigai.core.state.inputs import Submitted
 from ikigai.providers.scripted import ScriptedPause
-from ikigai.store import connection
+from ikigai.store.connection import connection
 from ikigai.store.database import Database
 from ikigai.store.embedded import location
 from ikigai.store.embedded import server as embedded

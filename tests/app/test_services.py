@@ -23,7 +23,7 @@ from ikigai.core.state.fold import evolve
 from ikigai.core.state.grants import sealed
 from ikigai.providers.models import ListedModel
 from ikigai.store.database import Database
-from ikigai.store.log import AgentLog
+from ikigai.store.log.log import AgentLog
 from ikigai.store.search import word_vectors
 from ikigai.system import paths
 from tests.conftest import MIGRATIONS

@@ -30,9 +30,9 @@ from ikigai.core.request.reply_draft import Draft
 from ikigai.core.spending import NOTHING, Cap, Caps, Money, SpendingQuery
 from ikigai.core.state.inputs import Input, UsageRecorded
 from ikigai.providers.openai.chat_api import ChatEncoder
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.log import AgentLog
+from ikigai.store.log.log import AgentLog
 from tests.conftest import MIGRATIONS
 from tests.support.usage_sums import check_sums
 

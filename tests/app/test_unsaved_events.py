@@ -38,9 +38,9 @@ from ikigai.core.state.memory import Memory, next_request
 from ikigai.core.transfer import redact
 from ikigai.core.transfer.unsaved import Unsaved, serialize
 from ikigai.providers.scripted import Reply, ScriptedHang, ScriptedPause, ScriptedProvider
-from ikigai.store.agents import Agent
-from ikigai.store.append_attempt import AppendAttempt, new_event_id
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
+from ikigai.store.log.append_attempt import AppendAttempt, new_event_id
 from ikigai.system import paths
 from tests.agent.test_loop import Watcher
 from tests.conftest import MIGRATIONS

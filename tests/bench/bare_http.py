@@ -18,7 +18,7 @@ import psycopg
 
 from ikigai.core import codec
 from ikigai.core.events import UserMessage
-from ikigai.store.append_attempt import new_event_id
+from ikigai.store.log.append_attempt import new_event_id
 from tests.bench.s03_append import INSERT
 
 

@@ -23,8 +23,8 @@ from ikigai.core.state.memory import Memory
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.providers.scripted import ScriptedProvider
-from ikigai.store.append_attempt import new_event_id
 from ikigai.store.database import Database
+from ikigai.store.log.append_attempt import new_event_id
 from ikigai.tools.registry import ToolRegistry
 from tests.bench import histories
 from tests.bench.figures import Figure, percentile

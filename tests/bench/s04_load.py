@@ -17,7 +17,7 @@ from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, load_memory
 from ikigai.core.state.memory import Memory, replace
 from ikigai.store.database import Database
-from ikigai.store.reading import NO_LIMIT
+from ikigai.store.log.reading import NO_LIMIT
 from ikigai.store.sql import reading as queries
 from tests.bench import histories
 from tests.bench.figures import Figure

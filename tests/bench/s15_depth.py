@@ -14,8 +14,8 @@ from ikigai.core import codec
 from ikigai.core import events as ev
 from ikigai.core.messages import Text
 from ikigai.core.state.loading import load_memory
-from ikigai.store.append_attempt import new_event_id
 from ikigai.store.database import Database
+from ikigai.store.log.append_attempt import new_event_id
 from ikigai.store.sql import reading as queries
 from tests.bench import histories
 from tests.bench.figures import Figure

@@ -19,10 +19,10 @@ from psycopg import conninfo, sql
 from ikigai.app.agents import agent_tree
 from ikigai.app.list_options import MAX_PRINTED_ROWS
 from ikigai.core.state.loading import load_memory
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.sql import search as search_queries
-from ikigai.store.usage import By
+from ikigai.store.usage.usage import By
 from tests.bench import histories, scale_data
 from tests.bench.figures import Figure
 from tests.bench.generator import RUN

@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from ikigai.cli import main as cli
-from ikigai.store import transfer
+from ikigai.store.transfer import transfer
 from ikigai.system import progress
 
 read_page = transfer.Export._page

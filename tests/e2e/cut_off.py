@@ -4,7 +4,7 @@ import sys
 
 from ikigai.cli import main as cli
 from ikigai.core.errors import Unavailable
-from ikigai.store.agents import Agents
+from ikigai.store.agents.agents import Agents
 from ikigai.store.database import Database
 
 

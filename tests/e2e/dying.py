@@ -6,7 +6,7 @@ from ikigai.cli import main as cli
 from tests.e2e.toy import DyingLog
 
 if __name__ == "__main__":
-    import ikigai.store.write_access
+    import ikigai.store.log.write_access
 
-    ikigai.store.write_access.AgentLog = DyingLog  # type: ignore[misc]
+    ikigai.store.log.write_access.AgentLog = DyingLog  # type: ignore[misc]
     sys.exit(cli.main())

@@ -5,7 +5,7 @@ import sys
 from ikigai.cli import main as cli
 from ikigai.headless import print_mode as oneshot
 from ikigai.providers import retry
-from ikigai.store import connection
+from ikigai.store.connection import connection
 
 if __name__ == "__main__":
     retry.FIRST_DELAY = retry.MAX_DELAY = 0.01

@@ -15,7 +15,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai.store.schema import SCHEMA_VERSION
+from ikigai.store.schema.schema import SCHEMA_VERSION
 from tests import GOLDEN, ROOT
 from tests.e2e.account import Account, Wire, refused
 from tests.e2e.old_version import ANSWER, QUESTION, OldVersion

@@ -13,7 +13,7 @@ import pytest
 
 from ikigai.cli import help_pages
 from ikigai.core.errors import EXIT_CODES, ExitCode
-from ikigai.store import schema
+from ikigai.store.schema import schema
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.support.examples import walk
 from tests.support.wire_server import Answer, completion, failure

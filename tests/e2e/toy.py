@@ -22,7 +22,7 @@ from ikigai.core.events import Event
 from ikigai.core.messages import ToolSpec
 from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft
-from ikigai.store.log import AgentLog
+from ikigai.store.log.log import AgentLog
 from ikigai.tools import base
 from ikigai.tools.read_result import ReadResult, Whole
 from ikigai.tools.recall import Found
@@ -95,8 +95,8 @@ class DyingLog(AgentLog):
 
 
 if __name__ == "__main__":
-    import ikigai.store.write_access
+    import ikigai.store.log.write_access
 
-    ikigai.store.write_access.AgentLog = DyingLog  # type: ignore[misc]
+    ikigai.store.log.write_access.AgentLog = DyingLog  # type: ignore[misc]
     app.make_tool_runtime = lambda config: ToyToolRuntime(config, Path.cwd())
     sys.exit(cli.main())

@@ -15,7 +15,7 @@ from ikigai.store.database import Database
 @pytest.fixture
 async def filled(database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Database:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("ikigai.store.history.MESSAGES_PER_STATEMENT", 5)
+    monkeypatch.setattr("ikigai.store.log.history.MESSAGES_PER_STATEMENT", 5)
     monkeypatch.setattr("ikigai.repl.input.prompt_search.ENOUGH_PROMPTS", 3)
     for directory, count in ((str(tmp_path), 2), ("/else", 20)):
         log = await database.open_agent(await database.agents.create(), directory)

@@ -11,9 +11,9 @@ from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Input, Opened, Replied, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.log import AgentLog
+from ikigai.store.log.log import AgentLog
 from tests.core.agent import RUN
 
 

@@ -14,8 +14,9 @@ from psycopg import conninfo
 
 from ikigai.cli.commands.database_users import added_text
 from ikigai.core.errors import BadDatabase, Misconfigured, StoreError, Unavailable
-from ikigai.store import address, schema
+from ikigai.store.connection import address
 from ikigai.store.database import Database
+from ikigai.store.schema import schema
 from tests.conftest import MIGRATIONS
 from tests.conftest import address as changed
 
@@ -78,7 +79,7 @@ async def test_name_that_is_no_hosts() -> None:
 
 
 async def test_port_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ikigai.store.address.CONNECT_TIMEOUT", 60)  # the address says otherwise
+    monkeypatch.setattr("ikigai.store.connection.address.CONNECT_TIMEOUT", 60)  # the address says otherwise
     with socket.socket() as silent:
         silent.bind(("127.0.0.1", 0))
         silent.listen(1)

@@ -12,7 +12,7 @@ import pytest
 from ikigai.app.agents import agent_tree
 from ikigai.core.events import UsageReported
 from ikigai.core.messages import Usage
-from ikigai.store.agents import Agent, id_bounds
+from ikigai.store.agents.agents import Agent, id_bounds
 from ikigai.store.database import Database
 from ikigai.store.sql import agent_lists, agents
 from tests.store.talk import Talk
@@ -172,7 +172,7 @@ async def test_list_has_the_last_used_agents_and_those_above_them(database: Data
 async def test_list_has_no_more_than_some_levels_of_agents_above(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ikigai.store.forks.LEVELS_ABOVE", 3)
+    monkeypatch.setattr("ikigai.store.forks.agent_tree.LEVELS_ABOVE", 3)
     agent = await database.agents.create("n0")
     for n in range(1, 9):
         agent = await database.agents.create(f"n{n}", parent=agent.id, forked_at=0)
@@ -189,13 +189,13 @@ async def test_size_of_the_context_outlives_a_reply_that_was_cut(database: Datab
 
 
 async def test_state_of_many_agents_is_read_in_parts(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ikigai.store.forks.AGENTS_PER_STATEMENT", 2)
+    monkeypatch.setattr("ikigai.store.forks.agent_tree.AGENTS_PER_STATEMENT", 2)
     made = [await database.agents.create() for _ in range(5)]
     assert [info.name for info in await database.tree.all()] == [agent.name for agent in made]
 
 
 async def test_pages_have_each_agent_once(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ikigai.store.forks.STRETCH_AGENTS", 4)
+    monkeypatch.setattr("ikigai.store.forks.agent_tree.STRETCH_AGENTS", 4)
     with psycopg.connect(dsn, autocommit=True) as other:
         fill(other, 1, 40)
         other.execute("update agents set made = true where name = 'fill-8'")

@@ -10,7 +10,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
-from ikigai.store import names
+from ikigai.store.agents import agent_names
 from ikigai.store.database import MAX_COUNTED_AGENTS, Database
 from tests.conftest import MIGRATIONS
 
@@ -39,9 +39,9 @@ async def test_names_are_given_once(database: Database) -> None:
 
 
 def test_name_goes_on_when_the_easy_ones_are_taken() -> None:
-    assert names.suggest_name(0).count("-") == 1
-    assert names.suggest_name(8).rsplit("-", 1)[1].isdecimal()
-    for words in (names.ADJECTIVES.split(), names.NOUNS.split()):
+    assert agent_names.suggest_name(0).count("-") == 1
+    assert agent_names.suggest_name(8).rsplit("-", 1)[1].isdecimal()
+    for words in (agent_names.ADJECTIVES.split(), agent_names.NOUNS.split()):
         assert len(words) == len(set(words)) > 60
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from tests.store.proxy import TO_CLIENT, TO_SERVER
 from tests.store.test_made_once import CUTS, opened

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.store import connection_watch
-from ikigai.store.connection_watch import LOOK_SECONDS, SPREAD_SECONDS, ConnectionWatch
+from ikigai.store.connection import connection_watch
+from ikigai.store.connection.connection_watch import LOOK_SECONDS, SPREAD_SECONDS, ConnectionWatch
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.store.test_faults import backends, left

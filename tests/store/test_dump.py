@@ -16,10 +16,10 @@ from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, IkigaiError, Rejected
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, SetMark, Submitted
-from ikigai.store import dump, pg_programs
 from ikigai.store.database import Database
 from ikigai.store.embedded.account import server_account
 from ikigai.store.embedded.server import find_binaries
+from ikigai.store.transfer import dump, pg_programs
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 from tests.store.test_schema import NEWEST, analyzed, description, tables
@@ -139,7 +139,8 @@ async def test_empty_one(dsn: str, empty_dsn: str, tmp_path: Path) -> None:
 
 async def test_through_the_standard_output_and_with_a_password(used: str, tmp_path: Path) -> None:
     """The password is nowhere in the arguments of any process."""
-    code = "import asyncio, sys; from ikigai.store.dump import dump; asyncio.run(dump(sys.stdin.read(), None, None))"
+    code = "import asyncio, sys; from ikigai.store.transfer.dump import dump\n"
+    code += "asyncio.run(dump(sys.stdin.read(), None, None))"
     seen = tmp_path / "seen"
     fake = tmp_path / "bin"
     fake.mkdir()

@@ -15,9 +15,9 @@ from ikigai.core.errors import AgentLocked, Unavailable
 from ikigai.core.messages import Text, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import load_memory
-from ikigai.store import write_lock
 from ikigai.store.database import Database
-from ikigai.store.log import AgentLog
+from ikigai.store.log import write_lock
+from ikigai.store.log.log import AgentLog
 from tests.conftest import MIGRATIONS, address
 from tests.core.agent import RUN
 from tests.store.proxy import TO_CLIENT, TO_SERVER, proxied

@@ -13,10 +13,10 @@ from ikigai.core.errors import Unavailable
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark
 from ikigai.core.state.loading import load_memory
-from ikigai.store import follow
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.database import Database
-from ikigai.store.follow import Follower, FollowUpdate
+from ikigai.store.log import follow
+from ikigai.store.log.follow import Follower, FollowUpdate
 from ikigai.store.sql import agents as queries
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN

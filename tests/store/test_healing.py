@@ -16,8 +16,8 @@ from ikigai.core.state import grants
 from ikigai.core.state.loading import load_memory
 from ikigai.core.transfer import known_tail
 from ikigai.core.transfer.unsaved import Unsaved, read
-from ikigai.store import log_tail
 from ikigai.store.database import Database
+from ikigai.store.log import healing
 from ikigai.store.sql.usage import FILL_HOURS
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
@@ -257,7 +257,7 @@ async def test_next_start_is_right_after_a_kill(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as dying:
-        dying.setattr(log_tail.LogTail, step, killed)
+        dying.setattr(healing.LogTail, step, killed)
         with pytest.raises(KeyboardInterrupt):
             await again.turn("q3", "a3")
     assert len(files) == 1 and not removed

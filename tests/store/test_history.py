@@ -7,7 +7,7 @@ from ikigai.core import events as ev
 from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.decisions import work
 from ikigai.core.state.inputs import CallModel, Clear, Replied, RewindTo, SetMark, Steered, Submitted
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.sql import reading as reading_queries
 from tests.store.talk import Talk
@@ -129,7 +129,7 @@ async def test_images_come_without_their_data(database: Database):
 async def test_what_was_typed_is_found_stretch_by_stretch(
     database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ikigai.store.history.MESSAGES_PER_STATEMENT", 3)
+    monkeypatch.setattr("ikigai.store.log.history.MESSAGES_PER_STATEMENT", 3)
     for number, directory in enumerate(("/here", "/else", "/here")):
         agent = await database.agents.create(name=f"agent-{number}")
         log = await database.open_agent(agent, directory)

@@ -19,9 +19,9 @@ from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.lineage import undone_ids
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.log import AgentLog
+from ikigai.store.log.log import AgentLog
 from tests.conftest import MIGRATIONS
 from tests.core.life import Life, condensed_life, family_life, recalling_life, run_lives
 from tests.core.memory_log import seal

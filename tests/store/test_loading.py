@@ -18,10 +18,10 @@ from ikigai.core.state.loading import Answer, AskPage, AskSpans, Loading, Questi
 from ikigai.core.state.memory import Memory, next_request, replace
 from ikigai.core.state.tool_results import ToolResultLimits
 from ikigai.core.views import transcript
-from ikigai.store import reading
-from ikigai.store.agents import Agent
-from ikigai.store.append_attempt import new_event_id
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
+from ikigai.store.log import reading
+from ikigai.store.log.append_attempt import new_event_id
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
 from ikigai.terminal.render.blocks import draw_block

@@ -12,8 +12,8 @@ from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResul
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Change, Clear, Opened, RewindTo, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
-from ikigai.store.append_attempt import new_event_id
 from ikigai.store.database import Database
+from ikigai.store.log.append_attempt import new_event_id
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 from tests.store.talk import Talk

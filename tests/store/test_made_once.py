@@ -9,7 +9,7 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
 from ikigai.core.transfer.renumber import RawRow
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.store.proxy import TO_CLIENT, TO_SERVER, Proxy, proxied

@@ -11,7 +11,7 @@ import pytest
 
 from ikigai.core.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.sql import replay
 from ikigai.store.sql.fragments import NEWEST_FIRST, OLDEST_FIRST, events_between, turn_start

@@ -10,8 +10,8 @@ from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
 from ikigai.repl.history_source import MAX_PAGE_BYTES, HistorySource
-from ikigai.store import paging
 from ikigai.store.database import Database
+from ikigai.store.log import paging
 from ikigai.terminal.browser.pages import MAX_HELD_EVENTS, PAGE_EVENTS
 from ikigai.terminal.browser.reader import HistoryReader
 from tests.store.talk import Talk

@@ -12,9 +12,9 @@ from psycopg import conninfo
 
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection.connection import DatabaseSession
+from ikigai.store.connection.driver_connection import Connection
 from ikigai.store.database import Database
-from ikigai.store.driver_connection import Connection
 from tests.conftest import MIGRATIONS, address
 
 PREPARED_AFTER = 9

@@ -20,10 +20,11 @@ from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import next_request
 from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget
 from ikigai.providers.openai.chat_api import ChatEncoder
-from ikigai.store import dump, purge
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
+from ikigai.store.purge import purge
 from ikigai.store.search import word_index
+from ikigai.store.transfer import dump
 from tests.conftest import MIGRATIONS
 from tests.store.conftest import let_use
 from tests.store.talk import Talk

@@ -10,12 +10,12 @@ from ikigai.core import events as ev
 from ikigai.core.errors import StoreError
 from ikigai.core.state.loading import Reading, load_memory
 from ikigai.store import database as databases
-from ikigai.store import reading
-from ikigai.store import replica as replicas
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection import replica as replicas
+from ikigai.store.connection.connection import DatabaseSession
+from ikigai.store.connection.driver_connection import Cursor
+from ikigai.store.connection.replica import ReplicaSession
 from ikigai.store.database import Database
-from ikigai.store.driver_connection import Cursor
-from ikigai.store.replica import ReplicaSession
+from ikigai.store.log import reading
 from ikigai.store.sql import replay as queries
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN

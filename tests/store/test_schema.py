@@ -18,9 +18,9 @@ from ikigai.core.agents.tree import THIS_PROGRAM
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, Unavailable
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
-from ikigai.store import migration_turn, schema
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.database import Database
+from ikigai.store.schema import migration_turn, schema
 from ikigai.store.sql import agents as queries
 from ikigai.store.sql import reading as reading_queries
 from ikigai.store.sql import transfer

@@ -16,10 +16,10 @@ from psycopg import conninfo
 from ikigai.app.run.open_database import check_server
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
-from ikigai.store import server_probe
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection import server_probe
+from ikigai.store.connection.connection import DatabaseSession
+from ikigai.store.connection.server_probe import ServerProbe, probe
 from ikigai.store.database import Database
-from ikigai.store.server_probe import ServerProbe, probe
 from tests.conftest import MIGRATIONS, address
 from tests.store.conftest import let_use
 from tests.store.proxy import TO_SERVER, Proxy, upstream

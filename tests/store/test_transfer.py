@@ -23,10 +23,10 @@ from ikigai.core.transfer.renumber import RawRow
 from ikigai.core.transfer.turn_ends import TurnEnds
 from ikigai.export.json_export import ExportInfo, JsonlExport
 from ikigai.export.json_import import ImportReader
-from ikigai.store import transfer
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.transfer import BadRow
+from ikigai.store.transfer import transfer
+from ikigai.store.transfer.transfer import BadRow
 from tests.core.agent import RUN
 from tests.store.talk import Talk
 from tests.store.test_schema import analyzed

@@ -22,12 +22,12 @@ from ikigai.core.messages import Usage
 from ikigai.core.spending import NOTHING, Money, SpendingQuery
 from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.core.views.usage_totals import UsageTotals, sum_totals, totals_of
-from ikigai.store.agents import Agent
-from ikigai.store.append_attempt import AppendAttempt, AppendTarget
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
+from ikigai.store.log.append_attempt import AppendAttempt, AppendTarget
 from ikigai.store.sql import usage as usage_queries
 from ikigai.store.sql import window_history as plotting_queries
-from ikigai.store.usage import By
+from ikigai.store.usage.usage import By
 from tests.store.talk import Talk
 from tests.support.usage_sums import check_sums
 

@@ -11,11 +11,11 @@ from psycopg import sql
 
 from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, IkigaiError, Misconfigured, Rejected, Unavailable
-from ikigai.store.address import MAX_NAME_BYTES
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection.address import MAX_NAME_BYTES
+from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries
-from ikigai.store.users import Users
+from ikigai.store.schema.users import Users
 from tests.conftest import MIGRATIONS, address
 from tests.store.talk import Talk
 

@@ -14,8 +14,9 @@ import pytest
 from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected
 from ikigai.core.state.loading import load_memory
-from ikigai.store import address, write_lock
+from ikigai.store.connection import address
 from ikigai.store.database import Database
+from ikigai.store.log import write_lock
 from tests.conftest import MIGRATIONS
 from tests.core.agent import RUN
 

@@ -53,10 +53,11 @@ PROGRAM = (
     "ikigai.headless.print_mode", "ikigai.providers.local.weights", "ikigai.providers.openai.provider",
     "ikigai.providers.prices", "ikigai.repl.cold_cache", "ikigai.repl.drafts.draft_files", "ikigai.repl.exit_message",
     "ikigai.repl.input.recall_suggestions", "ikigai.repl.opening", "ikigai.repl.repl", "ikigai.repl.welcome",
-    "ikigai.store.connection_watch", "ikigai.store.database", "ikigai.store.ephemeral", "ikigai.store.log_tail",
-    "ikigai.store.search.search", "ikigai.store.sql.transfer", "ikigai.store.unsaved_place",
-    "ikigai.terminal.notifications", "ikigai.terminal.output.background_color", "ikigai.terminal.output.prompt_marks",
-    "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen", "ikigai.tools.approval.gate",
+    "ikigai.store.connection.connection_watch", "ikigai.store.database", "ikigai.store.log.healing",
+    "ikigai.store.log.unsaved_place", "ikigai.store.purge.ephemeral", "ikigai.store.search.search",
+    "ikigai.store.sql.transfer", "ikigai.terminal.notifications", "ikigai.terminal.output.background_color",
+    "ikigai.terminal.output.prompt_marks", "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen",
+    "ikigai.tools.approval.gate",
 )  # fmt: skip
 NUMBER = struct.Struct("i")
 
@@ -167,7 +168,7 @@ def compute_once() -> None:
     from ikigai.cli import run_options, subcommands
     from ikigai.config import load
     from ikigai.core.sanitize import Cleaner, clean, clean_line
-    from ikigai.store import sqlstate
+    from ikigai.store.connection import sqlstate
     from ikigai.terminal.render.markdown import render
 
     gettext.find = cache(gettext.find)

@@ -20,7 +20,7 @@ from typing import Protocol, Self
 
 import pyte
 
-from ikigai.store.names import ADJECTIVES, NOUNS
+from ikigai.store.agents.agent_names import ADJECTIVES, NOUNS
 from tests import GOLDEN
 from tests.terminal.alternate import is_dim
 

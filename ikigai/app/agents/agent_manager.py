@@ -30,8 +30,8 @@ if TYPE_CHECKING:
     from ikigai.core.events import StoredEvent
     from ikigai.core.ports import AttachedView
     from ikigai.core.state.memory import Memory
-    from ikigai.store.agents import Agent
-    from ikigai.store.log import AgentLog
+    from ikigai.store.agents.agents import Agent
+    from ikigai.store.log.log import AgentLog
 
 log = logging.getLogger(__name__)
 

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from ikigai.core.redaction import Redactor
     from ikigai.core.request.default_prompt import Surroundings
     from ikigai.core.state.memory import Memory
-    from ikigai.store.agents import Agent
-    from ikigai.store.log import AgentLog
+    from ikigai.store.agents.agents import Agent
+    from ikigai.store.log.log import AgentLog
 
 
 def make_loop(

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ikigai.app.run.services import Services
     from ikigai.core.commands.fork import ForkRequest
     from ikigai.core.state.memory import Memory
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
 
 MAX_INDENT_LEVELS = 12

@@ -36,9 +36,9 @@ if TYPE_CHECKING:
     from ikigai.core.ports import View
     from ikigai.core.request.reply import Delta
     from ikigai.core.request.reply_draft import Draft
-    from ikigai.store.agents import Agent
-    from ikigai.store.follow import Follower, FollowUpdate
-    from ikigai.store.write_lock import LockOwner
+    from ikigai.store.agents.agents import Agent
+    from ikigai.store.log.follow import Follower, FollowUpdate
+    from ikigai.store.log.write_lock import LockOwner
 
 WATCHING = RetryMessages("New messages are shown when it is back.", "The database is back.")
 

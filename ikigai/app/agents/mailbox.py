@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ikigai.app.agents.buffered_view import BufferedView
     from ikigai.app.run.services import Services
     from ikigai.core.state.memory import Memory
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
 
 log = logging.getLogger(__name__)
 

@@ -36,7 +36,7 @@ from ikigai.system.paths import current_directory
 if TYPE_CHECKING:
     from ikigai.app.agents.agent_manager import AgentManager, OpenAgent
     from ikigai.core.state.memory import Memory
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
 
 POLL_INTERVAL = 1.0
 """Seconds between checks of the database while a call waits: another program may have sent mail."""

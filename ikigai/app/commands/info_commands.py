@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from ikigai.core.events import StoredEvent
     from ikigai.core.search.snippets import MarkedText
     from ikigai.core.state.memory import Memory
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.terminal.render.theme import Theme
 
 

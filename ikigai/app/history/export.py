@@ -21,7 +21,7 @@ from ikigai.system.progress import show_progress
 if TYPE_CHECKING:
     from ikigai.core.transfer.renumber import RawRow
     from ikigai.export.json_export import ExportInfo
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
 
 EXPORT_FORMATS = ("md", "html", "json", "jsonl")

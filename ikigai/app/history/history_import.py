@@ -15,13 +15,13 @@ from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.transfer.redacted_rows import redact_row
 from ikigai.core.transfer.turn_ends import TurnEnds
 from ikigai.export.json_import import ImportReader
-from ikigai.store.transfer import History
+from ikigai.store.transfer.transfer import History
 from ikigai.system.progress import show_progress
 
 if TYPE_CHECKING:
     from ikigai.core.transfer.renumber import RawRow
     from ikigai.store.database import Database
-    from ikigai.store.transfer import Imported
+    from ikigai.store.transfer.transfer import Imported
 
 UNCHECKED = " The file has no checksum, so damage could not be detected."
 STANDARD_INPUT = Path("-")

@@ -17,7 +17,7 @@ from ikigai.system.output import print_lines
 from ikigai.terminal.render.theme import Theme, output_theme
 
 if TYPE_CHECKING:
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
 
 PIPED_WIDTH = 80

@@ -13,10 +13,10 @@ from ikigai.core.sanitize import clean_line
 from ikigai.core.views.usage_totals import UsageTotals, describe_unpriced, sum_totals
 
 if TYPE_CHECKING:
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
-    from ikigai.store.usage import By
-    from ikigai.store.window_history import WindowFill
+    from ikigai.store.usage.usage import By
+    from ikigai.store.usage.window_history import WindowFill
 
 MAX_BARS = 31
 """The bars of a plot at most: a month of days."""
@@ -61,7 +61,7 @@ async def gather_data(
 
     `budget` is the one of `window`; None looks it up. `by` "day" or "month" means over time, in a unit that fits.
     """
-    from ikigai.store.usage import PERIODS
+    from ikigai.store.usage.usage import PERIODS
 
     id = agent.id if agent else None
     notes = list[str]()

@@ -14,10 +14,10 @@ from ikigai.system.process_memory import protect_process_memory
 
 if TYPE_CHECKING:
     from ikigai.config import Config
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
-    from ikigai.store.log import AgentLog
+    from ikigai.store.log.log import AgentLog
     from ikigai.system.progress import OnProgress
 
 
@@ -67,7 +67,7 @@ async def open_ahead(
     protect_process_memory()  # after the prompt is shown, which it would delay by 1 ms; no command can run yet
     lease, database = await open_database(config, write, on_progress)
     try:
-        await import_module("ikigai.store.write_access")
+        await import_module("ikigai.store.log.write_access")
         if lease is None:  # another server can take over
             await import_module("ikigai.app.unsaved.spool")
             from ikigai.app.unsaved.spool import keep_events

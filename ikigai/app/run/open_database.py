@@ -21,7 +21,7 @@ PREPARING_DATABASE = "Preparing the database"
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
-    from ikigai.store.connection import DatabaseSession
+    from ikigai.store.connection.connection import DatabaseSession
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
     from ikigai.system.progress import OnProgress
@@ -118,8 +118,8 @@ async def check_server(session: DatabaseSession) -> None:
         known = file.read_text(errors="replace").splitlines()
     if server in known:
         return
-    await import_module("ikigai.store.server_probe")
-    from ikigai.store.server_probe import probe
+    await import_module("ikigai.store.connection.server_probe")
+    from ikigai.store.connection.server_probe import probe
 
     try:
         found = await probe(session)

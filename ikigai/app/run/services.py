@@ -38,10 +38,10 @@ if TYPE_CHECKING:
     from ikigai.config.records import ContextSettings
     from ikigai.core.spending import Caps
     from ikigai.providers.pool import ProviderPool
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
-    from ikigai.store.log import AgentLog
+    from ikigai.store.log.log import AgentLog
     from ikigai.system.progress import OnProgress
 
 AcquiredAgent: TypeAlias = "tuple[Memory, AgentLog, list[str]]"
@@ -105,7 +105,7 @@ class Services:
         try:
             config, limits = tighten(config, project)
             opening = opening or asyncio.create_task(open_ahead(config, write, on_progress))
-            await import_behind_driver("ikigai.store.write_access", "ikigai.store.agent_reader")
+            await import_behind_driver("ikigai.store.log.write_access", "ikigai.store.log.agent_reader")
             pool = await asyncio.to_thread(make_pool, config)
             tool_runtime = await asyncio.to_thread(make_tool_runtime, config)
             await tool_runtime.open(project)

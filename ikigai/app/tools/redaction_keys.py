@@ -115,7 +115,7 @@ def _password(address: str) -> str:
     if "password" not in address and "@" not in address:
         return ""
     from ikigai.core.errors import BadDatabase
-    from ikigai.store.address import parse_dsn
+    from ikigai.store.connection.address import parse_dsn
 
     try:
         return parse_dsn(address).get("password", "")

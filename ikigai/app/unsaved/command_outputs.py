@@ -17,7 +17,7 @@ from ikigai.core.state.memory import replace
 from ikigai.system.paths import unsaved_files
 
 if TYPE_CHECKING:
-    from ikigai.store.log import AgentLog
+    from ikigai.store.log.log import AgentLog
 
 ID_TIME_CHARACTERS = len("01a20a18-0380")
 """Characters of an event id that are its time; those behind them are random."""

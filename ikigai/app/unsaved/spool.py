@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ikigai.core.events import Event
     from ikigai.core.transfer.unsaved import Unsaved
-    from ikigai.store.log import AgentLog
+    from ikigai.store.log.log import AgentLog
 
 
 class SpoolResult(NamedTuple):

@@ -19,9 +19,9 @@ from ikigai.core.transfer.unsaved import Unsaved, read
 
 if TYPE_CHECKING:
     from ikigai.core.transfer.position import UnsavedPosition
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
-    from ikigai.store.log import AgentLog
+    from ikigai.store.log.log import AgentLog
 
 MAX_UNSAVED_FILE_BYTES = 400_000_000
 """Bytes of such a file: 64 MiB of events are kept while the database is away, and JSON may take six times as much."""

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from datetime import date
 
     from ikigai.core.views.cache_report import CacheReport
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
 
 CSV_COLUMNS = ("cause", "requests", "missed")
 

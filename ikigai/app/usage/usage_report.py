@@ -147,7 +147,7 @@ def format_csv(by: str, rows: Sequence[tuple[str, UsageTotals]]) -> str:
 
 def _describe_more(by: str, more: int) -> str:
     """Return the message about groups that are not in the table but in the total."""
-    from ikigai.store.usage import PERIODS
+    from ikigai.store.usage.usage import PERIODS
 
     groups = by if more == 1 else f"{by}s"
     kind = "earlier" if by in PERIODS else "more"

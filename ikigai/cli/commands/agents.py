@@ -14,7 +14,7 @@ from ikigai.core.errors import as_config_error
 
 if TYPE_CHECKING:
     from ikigai.app.json_records.record_fields import PrintedRecord
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
 
 

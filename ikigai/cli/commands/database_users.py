@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ikigai.config import Config
-    from ikigai.store.address import ServerAddress
-    from ikigai.store.users import SchemaSummary, Users
+    from ikigai.store.connection.address import ServerAddress
+    from ikigai.store.schema.users import SchemaSummary, Users
 
 PASSWORD_BYTES = 18
 """Random bytes of a password that is made here."""
@@ -62,9 +62,9 @@ async def _users(config: Config) -> AsyncIterator[tuple[Users, ServerAddress]]:
             "This is ikigai's own server, which only you can reach.",
             "Name a server that all users reach: url under [database].",
         )
-    await import_module("ikigai.store.users")
-    from ikigai.store.connection import DatabaseSession
-    from ikigai.store.users import Users
+    await import_module("ikigai.store.schema.users")
+    from ikigai.store.connection.connection import DatabaseSession
+    from ikigai.store.schema.users import Users
 
     session = DatabaseSession(config.database.dsn, schema="pg_catalog")  # which has no tables of ikigai
     try:

@@ -42,11 +42,11 @@ async def run_psql(config: Config, arguments: argparse.Namespace) -> int:
     try:
         await database.close()
         dsn = lease.dsn if lease else config.database.dsn or ""
-        await import_module("ikigai.store.pg_programs")
-        from ikigai.store import pg_programs
-        from ikigai.store.address import parse_dsn
+        await import_module("ikigai.store.transfer.pg_programs")
+        from ikigai.store.connection.address import parse_dsn
         from ikigai.store.embedded.libpq_variables import visible_environment
         from ikigai.store.sql.fragments import quoted
+        from ikigai.store.transfer import pg_programs
 
         parameters = parse_dsn(dsn)
         variables = visible_environment()
@@ -87,7 +87,7 @@ def _start_file(schema: str, rest: list[str]) -> Iterator[tuple[list[str], str]]
 
 async def _find_psql() -> str:
     """Return the psql on the PATH, where lines can be edited, before the embedded one. Raise BadDatabase for none."""
-    from ikigai.store.pg_programs import find
+    from ikigai.store.transfer.pg_programs import find
 
     with contextlib.suppress(BadDatabase):
         return find("psql", None)

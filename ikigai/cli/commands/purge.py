@@ -23,7 +23,7 @@ from ikigai.system.progress import show_progress, show_waiting
 if TYPE_CHECKING:
     from ikigai.store.database import Database
     from ikigai.store.embedded.server import Lease
-    from ikigai.store.purge import Purge, PurgePlan, RewriteReport
+    from ikigai.store.purge.purge import Purge, PurgePlan, RewriteReport
 
 CONFIRMATION_WORD = "purge"
 """The word that the user has to type."""

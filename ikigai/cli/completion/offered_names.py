@@ -80,7 +80,8 @@ def _models(config: Config) -> list[str]:
 
 async def _agents(config: Config) -> list[str]:
     """Return the names of agents, those used last first."""
-    from ikigai.store import agents, connection
+    from ikigai.store.agents import agents
+    from ikigai.store.connection import connection
 
     lease, dsn = None, config.database.dsn
     if dsn is None:

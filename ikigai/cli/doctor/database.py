@@ -48,8 +48,8 @@ async def check_database(config: Config) -> list[Finding]:
         await database.close()
         if lease:
             lease.close()
-    await import_module("ikigai.store.schema")
-    from ikigai.store.schema import SCHEMA_VERSION
+    await import_module("ikigai.store.schema.schema")
+    from ikigai.store.schema.schema import SCHEMA_VERSION
 
     kind = "embedded PostgreSQL" if lease else "PostgreSQL"
     text = f"{kind} {status.server} {status.where}, answers in {milliseconds:.0f} ms"
@@ -66,8 +66,8 @@ async def check_database(config: Config) -> list[Finding]:
 
 async def _probe(database: Database) -> list[Finding]:
     """Return what the server does with a lock and a notification between two connections."""
-    await import_module("ikigai.store.server_probe")
-    from ikigai.store.driver_errors import CONNECT_DIRECTLY
+    await import_module("ikigai.store.connection.server_probe")
+    from ikigai.store.connection.driver_errors import CONNECT_DIRECTLY
 
     try:
         found = await database.probe()

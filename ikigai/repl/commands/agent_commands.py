@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ikigai.repl.commands.switching import AgentSwitch
     from ikigai.repl.input.input_router import InputRouter
     from ikigai.repl.session import Session
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
 
 MAX_LISTED_NAMES = 10
 """Names that the question of /kill lists."""

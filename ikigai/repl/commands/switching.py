@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ikigai.app.run.services import Services
     from ikigai.core.commands.parsers import ProgramCommand
     from ikigai.repl.active_agent import ActiveAgent
-    from ikigai.store.agents import Agent
+    from ikigai.store.agents.agents import Agent
 
 NO_RELATIVE = {
     "up": "This is a top-level agent: it has no parent.",

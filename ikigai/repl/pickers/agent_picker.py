@@ -14,7 +14,7 @@ from ikigai.terminal.input.prompt_finder import format_ago, shorten_home
 
 if TYPE_CHECKING:
     from ikigai.store.database import Database
-    from ikigai.store.forks import AgentSummary
+    from ikigai.store.forks.agent_tree import AgentSummary
 
 PAGE_AGENTS = 50
 """Agents that are read together."""

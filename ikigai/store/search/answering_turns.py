@@ -10,7 +10,7 @@ Of the first 40 turns for 60 questions of LongMemEval, 131 had no word of the qu
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
 
-from ikigai.store.driver_connection import Cursor
+from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search.neighbors import Pair, ScoredDocument
 from ikigai.store.sql import search as queries
 

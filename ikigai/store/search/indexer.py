@@ -13,9 +13,9 @@ from uuid import UUID
 from psycopg import errors
 
 from ikigai.core.errors import StoreError
-from ikigai.store import write_lock
-from ikigai.store.conflicts import retry_on_conflict
-from ikigai.store.connection import DatabaseSession
+from ikigai.store.connection.connection import DatabaseSession
+from ikigai.store.connection.retry_on_conflict import retry_on_conflict
+from ikigai.store.log import write_lock
 from ikigai.store.search import segments, word_index
 from ikigai.store.sql import search
 

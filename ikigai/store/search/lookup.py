@@ -17,8 +17,8 @@ from uuid import UUID
 from ikigai.core.search import lexer
 from ikigai.core.search.query import IndexKey, MatchMode, Term
 from ikigai.core.search.snippets import TermFinder
-from ikigai.store.driver_connection import Cursor
-from ikigai.store.reading import NO_LIMIT
+from ikigai.store.connection.driver_connection import Cursor
+from ikigai.store.log.reading import NO_LIMIT
 from ikigai.store.search.postings import BREAK, Documents, is_word, read_numbers, unpack_numbers
 from ikigai.store.sql import search as queries
 

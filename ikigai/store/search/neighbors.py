@@ -10,7 +10,7 @@ from heapq import nlargest
 from itertools import chain
 from typing import NamedTuple, TypeAlias
 
-from ikigai.store.driver_connection import Cursor
+from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search.postings import Documents, IndexedDocument
 from ikigai.store.search.ranking import Ranking
 from ikigai.store.sql import search as queries

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 
 from ikigai.core.errors import Rejected
 from ikigai.core.search.prompt_history import SentPrompt
-from ikigai.store import history
-from ikigai.store.connection import DatabaseSession
-from ikigai.store.driver_connection import Cursor
-from ikigai.store.reading import NO_LIMIT, read_snapshot
+from ikigai.store.connection.connection import DatabaseSession
+from ikigai.store.connection.driver_connection import Cursor
+from ikigai.store.log import history
+from ikigai.store.log.reading import NO_LIMIT, read_snapshot
 from ikigai.store.sql import reading as queries
 from ikigai.store.sql import search
 
 if TYPE_CHECKING:
     from ikigai.core.search.query import Term
-    from ikigai.store.replica import ReadingSession
+    from ikigai.store.connection.replica import ReadingSession
     from ikigai.store.search.lookup import Lookup, SearchScope
 
 READ_STRETCHES = 5

@@ -12,10 +12,10 @@ from ikigai.core.errors import Rejected
 from ikigai.core.record import Record
 from ikigai.core.search.query import Term, parse, widen_terms
 from ikigai.core.search.snippets import SearchHit
-from ikigai.store.conflicts import retry_on_conflict
-from ikigai.store.driver_connection import Cursor
-from ikigai.store.reading import NO_LIMIT, read_snapshot
-from ikigai.store.replica import ReadingSession
+from ikigai.store.connection.driver_connection import Cursor
+from ikigai.store.connection.replica import ReadingSession
+from ikigai.store.connection.retry_on_conflict import retry_on_conflict
+from ikigai.store.log.reading import NO_LIMIT, read_snapshot
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.lookup import Lookup, SearchScope
 from ikigai.store.sql import search as queries

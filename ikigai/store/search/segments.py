@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 from uuid import UUID
 
-from ikigai.store.driver_connection import Cursor
+from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search import stems
 from ikigai.store.search.postings import PackedPostings, coded_length, concatenate, pack, pack_words, read_words, unpack
 from ikigai.store.sql import search

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 from ikigai.core.search.lexer import searchable_text
-from ikigai.store.driver_connection import Cursor
+from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search import stems, word_vectors
 from ikigai.store.search.neighbors import ScoredDocument
 from ikigai.store.search.word_vectors import LANGUAGE

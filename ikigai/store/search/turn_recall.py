@@ -20,10 +20,10 @@ from ikigai.core.record import Record
 from ikigai.core.search.lexer import fold, is_unspaced
 from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder
-from ikigai.store.conflicts import retry_on_conflict
-from ikigai.store.driver_connection import Cursor
-from ikigai.store.reading import NO_LIMIT, read_snapshot
-from ikigai.store.replica import ReadingSession
+from ikigai.store.connection.driver_connection import Cursor
+from ikigai.store.connection.replica import ReadingSession
+from ikigai.store.connection.retry_on_conflict import retry_on_conflict
+from ikigai.store.log.reading import NO_LIMIT, read_snapshot
 from ikigai.store.search import neighbors, semantic_order, stems
 from ikigai.store.search.answering_turns import find_answers, matches_beside
 from ikigai.store.search.indexer import Indexer

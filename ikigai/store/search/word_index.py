@@ -11,7 +11,7 @@ import msgspec
 
 from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.search import lexer
-from ikigai.store.driver_connection import Cursor
+from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search import postings, segments, stems
 from ikigai.store.search.postings import Documents, IndexedDocument, PackedPostings, pack_documents
 from ikigai.store.sql import search

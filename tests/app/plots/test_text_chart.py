@@ -10,7 +10,7 @@ from ikigai.app.plots.command import draw_on_screen
 from ikigai.app.plots.data import PlotData, WindowHistory
 from ikigai.app.plots.text_chart import NO_REQUESTS, describe_plot, draw_text, short_cost, short_count
 from ikigai.core.views.usage_totals import UsageTotals
-from ikigai.store.window_history import WindowFill
+from ikigai.store.usage.window_history import WindowFill
 from ikigai.terminal.render.styles import STYLE_THEMES as THEMES
 from ikigai.terminal.render.text_width import cell_width
 from ikigai.terminal.render.theme import Theme, strip_styles, terminal_theme

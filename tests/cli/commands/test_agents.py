@@ -13,7 +13,7 @@ from ikigai.core.events import Forked
 from ikigai.core.state.inputs import Submitted
 from ikigai.store.database import Database
 from tests.store.talk import Talk
-from tests.store.test_forks import damage
+from tests.store.test_agent_tree import damage
 
 
 async def run(database: Database, *words: str) -> str:

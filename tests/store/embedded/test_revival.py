@@ -85,7 +85,7 @@ async def test_server_that_was_killed_is_started_again_when_that_is_noticed_late
 async def test_stopped_server_is_told_of_without_words_on_the_network(
     data_dir: Path, lease: embedded.Lease, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ikigai.store.address.CONNECT_TIMEOUT", 2)
+    monkeypatch.setattr("ikigai.store.connection.address.CONNECT_TIMEOUT", 2)
     pid = int((embedded_place.folder_of(data_dir) / "data" / "postmaster.pid").read_text().split()[0])
     os.kill(pid, signal.SIGSTOP)
     try:

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from ikigai.core import events as ev
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import search as queries

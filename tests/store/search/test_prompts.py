@@ -9,7 +9,7 @@ from ikigai.store.database import Database
 @pytest.fixture(autouse=True)
 def small_stretches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Read the newest six prompts, three at a time."""
-    monkeypatch.setattr("ikigai.store.history.MESSAGES_PER_STATEMENT", 3)
+    monkeypatch.setattr("ikigai.store.log.history.MESSAGES_PER_STATEMENT", 3)
     monkeypatch.setattr("ikigai.store.search.prompts.READ_STRETCHES", 2)
 
 

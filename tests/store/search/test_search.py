@@ -13,7 +13,7 @@ from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
 from ikigai.core.messages import Citation, Text, ToolCall, ToolResult
 from ikigai.core.transfer.redact import PurgeTarget
-from ikigai.store.agents import Agent
+from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search import indexer, lookup, postings, word_index
 from ikigai.store.search import segments as joining

@@ -1,0 +1,1 @@
+"""Agents as rows: their creation, their names, and mail that they have not received yet."""

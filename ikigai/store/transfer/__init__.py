@@ -1,0 +1,1 @@
+"""Histories and databases on their way out and in: export, import, dump and restore."""

@@ -33,7 +33,7 @@ SETS_NO_MODE = {
 }
 
 OF_THEIR_FOLDER = {
-    "__init__", "agent_tree", "agents", "database", "dump", "factory", "models", "paging", "prompt", "provider",
+    "__init__", "agent_tree", "agents", "database", "dump", "factory", "models", "paging", "provider",
     "purge", "reading", "search", "transfer", "usage", "window_history",
 }  # fmt: skip
 """Names of several modules that their folders tell apart: the statements of a part of the store, the provider of a

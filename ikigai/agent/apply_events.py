@@ -6,17 +6,17 @@ from collections.abc import Callable, Sequence
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from ikigai.core import tokens
-from ikigai.core.events import StoredEvent
+from ikigai.core.events.events import StoredEvent
 from ikigai.core.ports import View
+from ikigai.core.state.decisions.redacted_inputs import TYPED_EVENTS, key_notice
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.redacted_inputs import TYPED_EVENTS, key_notice
+from ikigai.core.text import tokens
 from ikigai.core.views.context_rule import context_rule, redraws_rule
 from ikigai.core.views.transcript import event_blocks
 
 if TYPE_CHECKING:
-    from ikigai.core.redaction import Redactor
+    from ikigai.core.secrets.redaction import Redactor
 
 
 def fold_rows(memory: Memory, rows: Sequence[StoredEvent]) -> tuple[Memory, ...]:

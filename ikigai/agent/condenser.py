@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from ikigai.agent.forget import ForgetContext
 from ikigai.agent.summary_writer import CONTEXT_UNCHANGED, RETRY_REMEDY, SummaryWriter, WrittenSummary
-from ikigai.core.condense.plan import (
+from ikigai.core.context.condense_plan import (
     WIDENED_CEILING,
     SummaryScope,
     choose_scope,
@@ -21,9 +21,9 @@ from ikigai.core.condense.plan import (
     load_wider_window,
     whole_scope,
 )
-from ikigai.core.condense.threshold import CondenseOptions, CondenseVerdict
+from ikigai.core.context.condense_threshold import CondenseOptions, CondenseVerdict
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import CUT_OFF, Cleared, Event, Summarized, TurnEnded, Undone, UserMessage
+from ikigai.core.events.events import CUT_OFF, Cleared, Event, Summarized, TurnEnded, Undone, UserMessage
 from ikigai.core.ports import View
 from ikigai.core.state.inputs import Condensed
 from ikigai.core.state.memory import AgentStatus, Memory

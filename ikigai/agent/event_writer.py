@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
-from ikigai.core.events import CHANGES_THE_PAST, Event, Filtered
+from ikigai.core.events.events import CHANGES_THE_PAST, Event, Filtered
 from ikigai.core.state.inputs import Quote
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
@@ -60,6 +60,6 @@ class EventWriter:
 
     async def _with_sizes(self, memory: Memory, events: tuple[Event, ...]) -> tuple[Event, ...]:
         """Return the events with the size of the next request in each filter among them."""
-        from ikigai.core.forget.request_size import add_sizes
+        from ikigai.core.context.request_size import add_sizes
 
         return await self._retry(lambda: self._store.load(add_sizes(memory, events)))

@@ -10,12 +10,9 @@ import msgspec
 
 from ikigai.agent.one_shot import complete
 from ikigai.agent.usage_meter import PriceOf
-from ikigai.core import tokens
-from ikigai.core.errors import Rejected
-from ikigai.core.events import FilterPlanned, StoredEvent
-from ikigai.core.forget import matching
-from ikigai.core.forget.matching import FilterArguments, MatchBatch
-from ikigai.core.forget.selection import (
+from ikigai.core.context import forget_matching
+from ikigai.core.context.forget_matching import FilterArguments, MatchBatch
+from ikigai.core.context.forget_selection import (
     EndedTurn,
     Selection,
     close_selection,
@@ -23,13 +20,16 @@ from ikigai.core.forget.selection import (
     load_window_turns,
     select_events,
 )
-from ikigai.core.messages import StopReason, ToolCall, ToolResult
-from ikigai.core.model import Provider
-from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
+from ikigai.core.errors import Rejected
+from ikigai.core.events.events import FilterPlanned, StoredEvent
+from ikigai.core.events.messages import StopReason, ToolCall, ToolResult
+from ikigai.core.request.model import Provider
 from ikigai.core.state.inputs import Filter, Forget, Input, UsageRecorded
 from ikigai.core.state.loading import Reading
 from ikigai.core.state.memory import Memory, output_reserve
 from ikigai.core.state.window import Turn
+from ikigai.core.text import tokens
+from ikigai.core.views.questions import Question, QuestionAnswer, yes_or_no
 
 MAX_PARALLEL_PARTS = 4
 """Parts that are searched in parallel."""
@@ -130,15 +130,17 @@ class FilterPlanner:
     async def run(self, call: ToolCall) -> tuple[ToolResult, tuple[FilterPlanned, ...]]:
         """Return the result of the call and, if it applies a filter, the event for it."""
         try:
-            if call.name != matching.FILTER_CONTEXT:
-                raise MatchingFailed(f"The tool {call.name!r} does not exist here, only {matching.FILTER_CONTEXT}.")
+            if call.name != forget_matching.FILTER_CONTEXT:
+                raise MatchingFailed(
+                    f"The tool {call.name!r} does not exist here, only {forget_matching.FILTER_CONTEXT}."
+                )
             arguments = msgspec.json.decode(call.malformed or call.arguments or "{}", type=FilterArguments)
             if arguments.action == "preview":
                 return ToolResult(call.id, await self._preview(arguments)), ()
             plan, text = self._apply(arguments)
             return ToolResult(call.id, text), (plan,)
         except (msgspec.DecodeError, UnicodeEncodeError) as error:
-            why = f"{matching.FILTER_CONTEXT} cannot take these arguments: {error}."
+            why = f"{forget_matching.FILTER_CONTEXT} cannot take these arguments: {error}."
         except (MatchingFailed, Rejected) as failure:
             why = str(failure)
         return ToolResult(call.id, why, is_error=True), ()
@@ -172,7 +174,7 @@ class FilterPlanner:
             raise MatchingFailed("The user declined. Nothing was changed.")
         total = sum(len(turn.sent_rows) for turn in turns)
         self._confirmed = arguments.mode, selection, frozenset(row.id for row in matches), total
-        return matching.format_preview(matches, sum(each.tokens for each in matching_turns.turns))
+        return forget_matching.format_preview(matches, sum(each.tokens for each in matching_turns.turns))
 
     def _apply(self, arguments: FilterArguments) -> tuple[FilterPlanned, str]:
         if self._confirmed is None:
@@ -180,24 +182,24 @@ class FilterPlanner:
         mode, selection, matches, total = self._confirmed
         ids = frozenset(arguments.message_ids)
         # Of many matches the model was shown only the first: these, or no ids at all, mean all matches.
-        many = len(matches) > matching.MAX_PREVIEWED
-        shown = frozenset(sorted(matches)[: matching.MAX_PREVIEWED])
+        many = len(matches) > forget_matching.MAX_PREVIEWED
+        shown = frozenset(sorted(matches)[: forget_matching.MAX_PREVIEWED])
         if arguments.mode != mode or not (ids == matches or (many and ids in (shown, frozenset()))):
             raise MatchingFailed(
                 "This is not the list that the user has confirmed. Apply exactly the ids of the preview."
             )
         self._confirmed, self._applied = None, True
         plan = FilterPlanned(selection.ranges, selection.ids, selection.messages, selection.tokens)
-        return plan, matching.format_applied(selection.messages, total)
+        return plan, forget_matching.format_applied(selection.messages, total)
 
     async def _match(self, turns: Sequence[EndedTurn], criteria: str) -> frozenset[int]:
         """Return the ids of the messages that match. Raise MatchingFailed if a part could not be searched."""
         memory = self._memory
-        fixed_bytes = len(matching.MATCH_SYSTEM_PROMPT) + 2 * len(msgspec.json.encode(criteria))
+        fixed_bytes = len(forget_matching.MATCH_SYSTEM_PROMPT) + 2 * len(msgspec.json.encode(criteria))
         max_bytes = self._max_request_bytes * 4 // 5 - fixed_bytes
         if max_bytes < 400:
             raise MatchingFailed(f"These criteria are too long for {memory.model}.")
-        parts = matching.split_into_parts(turns, memory.used / max(1, memory.limits.context), max_bytes)
+        parts = forget_matching.split_into_parts(turns, memory.used / max(1, memory.limits.context), max_bytes)
         semaphore = asyncio.Semaphore(MAX_PARALLEL_PARTS)
 
         async def match_part(part: MatchBatch) -> frozenset[int] | str:
@@ -221,17 +223,17 @@ class FilterPlanner:
 
     async def _ask_model(self, part: MatchBatch, criteria: str) -> frozenset[int] | str:
         """Return the matching ids of one part, or the reason for the failure; retry an unusable answer once."""
-        prompt = question = matching.match_question(part, criteria)
+        prompt = question = forget_matching.match_question(part, criteria)
         for last in (False, True):
             done = await complete(
                 self._context.provider(self._memory.model),
                 self._memory.model,
-                matching.MATCH_SYSTEM_PROMPT,
+                forget_matching.MATCH_SYSTEM_PROMPT,
                 prompt,
                 purpose="matching",
                 max_output=min(output_reserve(self._memory.limits), MATCH_ANSWER_TOKENS + ID_TOKENS * len(part.ids)),
                 price=self._context.price,
-                schema=matching.ANSWER_SCHEMA,
+                schema=forget_matching.ANSWER_SCHEMA,
             )
             for usage in done.usage:
                 self._context.put_input(UsageRecorded(usage))
@@ -239,13 +241,15 @@ class FilterPlanner:
                 return done.failure.text
             if done.stop in UNUSABLE_STOPS:  # a retry would end in the same way
                 return f"{self._memory.model} {UNUSABLE_STOPS[done.stop]}."
-            ids = matching.parse_matches(done.text, part)
+            ids = forget_matching.parse_matches(done.text, part)
             if not isinstance(ids, str):
                 return ids
             if last:
                 return f"{self._memory.model} did not give a usable answer. {ids}"
             # Short enough for the rest of the room, even if JSON writes six bytes for a character.
-            prompt = f"{question}\n\n{matching.repair(done.text[: min(2000, self._max_request_bytes // 40)], ids)}"
+            prompt = (
+                f"{question}\n\n{forget_matching.repair(done.text[: min(2000, self._max_request_bytes // 40)], ids)}"
+            )
         raise AssertionError("unreachable")
 
 

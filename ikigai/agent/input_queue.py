@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, TypeGuard
 
 from ikigai.core.commands.parsers import command_line
-from ikigai.core.events import Event, UserMessage
-from ikigai.core.sanitize import storable
+from ikigai.core.events.events import Event, UserMessage
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
     Condensed,
@@ -30,6 +29,7 @@ from ikigai.core.state.inputs import (
     acts_at_once,
     is_command,
 )
+from ikigai.core.text.sanitize import storable
 
 if TYPE_CHECKING:
     from ikigai.core.ports import View

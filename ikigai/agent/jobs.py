@@ -13,11 +13,12 @@ from ikigai.agent.loop_options import RunServices
 from ikigai.agent.model_call import ModelCall, turn_request
 from ikigai.agent.usage_meter import PriceOf
 from ikigai.core.errors import Bug
-from ikigai.core.events import Choices
-from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.model import Provider
+from ikigai.core.events.events import Choices
+from ikigai.core.events.messages import ToolCall, ToolResult
 from ikigai.core.ports import Log, Tools, View
-from ikigai.core.state.decisions import work
+from ikigai.core.request.model import Provider
+from ikigai.core.state.decisions.decisions import work
+from ikigai.core.state.decisions.redacted_inputs import redact_events, redact_result
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,
@@ -33,7 +34,6 @@ from ikigai.core.state.inputs import (
     ToolDone,
 )
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.redacted_inputs import redact_events, redact_result
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import FilterPlanner, ForgetContext

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ikigai.core.condense.threshold import TRIGGERS, CondenseOptions
-from ikigai.core.events import Event
+from ikigai.core.context.condense_threshold import TRIGGERS, CondenseOptions
+from ikigai.core.events.events import Event
 from ikigai.core.ports import View
 from ikigai.core.state.memory import Memory
 

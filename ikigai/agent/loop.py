@@ -18,11 +18,13 @@ from ikigai.agent.turn_start import BEGINS_TURN, RecalledTurns, change_prompt
 from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Event, UsageReported
-from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.model import Provider
+from ikigai.core.events.events import Event, UsageReported
+from ikigai.core.events.messages import ToolCall, ToolResult
 from ikigai.core.ports import Appended, Log, Tools, View
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.request.model import Provider
+from ikigai.core.state.decisions.decisions import decide, work
+from ikigai.core.state.decisions.redacted_inputs import may_hold_foreign_words, redact_input
+from ikigai.core.state.decisions.rewind import find_mark, text_to_edit
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
     Condense,
@@ -50,12 +52,10 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.open_turn import turn_progress
-from ikigai.core.state.redacted_inputs import may_hold_foreign_words, redact_input
-from ikigai.core.state.rewind import find_mark, text_to_edit
 
 if TYPE_CHECKING:
     from ikigai.agent.forget import ForgetContext
-    from ikigai.core.condense.threshold import CondenseOptions
+    from ikigai.core.context.condense_threshold import CondenseOptions
     from ikigai.core.state.effective_settings import RunConfig
     from ikigai.core.state.loading import Reading
 
@@ -304,7 +304,7 @@ class AgentLoop:
         """Tell the user of calls that have failed too often, and give back the message that is to be edited."""
         failed = any(isinstance(event, ToolResult) and event.is_error for event in events)
         if failed and isinstance(incoming, Replied | ToolDone | Denied):
-            from ikigai.core.state.repeated_failures import failure_notices
+            from ikigai.core.state.decisions.repeated_failures import failure_notices
 
             for notice in failure_notices(before, events):
                 self._view.notice(notice)
@@ -350,7 +350,7 @@ class AgentLoop:
 
     async def _turn_end_of(self, id: int) -> int:
         """Return the id of the last event of the turn that event `id` belongs to. Raise Rejected."""
-        from ikigai.core.forget.selection import turn_of
+        from ikigai.core.context.forget_selection import turn_of
 
         run, agent = self.memory.run, self.memory.agent
         return await self.until_available(lambda: self._log.load(turn_of(run, agent, id)))

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.context.condense_threshold import CondenseOptions
 from ikigai.core.ports import CommandOutputStore
-from ikigai.core.state.redacted_inputs import no_redactor
+from ikigai.core.state.decisions.redacted_inputs import no_redactor
 
 if TYPE_CHECKING:
     from ikigai.agent.prompt_cache import PromptCache
     from ikigai.core.agents.mail import Mail
     from ikigai.core.errors import Rejected
-    from ikigai.core.events import TurnsRecalled
-    from ikigai.core.messages import Usage
-    from ikigai.core.redaction import Redactor
+    from ikigai.core.events.events import TurnsRecalled
+    from ikigai.core.events.messages import Usage
+    from ikigai.core.secrets.redaction import Redactor
     from ikigai.core.state.memory import Memory
 
 

@@ -14,12 +14,11 @@ import msgspec
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.reply_drafts import ReplyDraftSaver
 from ikigai.agent.usage_meter import PriceOf, UsageMeter, read_reply
-from ikigai.core.events import Ending
-from ikigai.core.messages import ReplyBlock, StopReason, ToolCall
-from ikigai.core.model import Provider
+from ikigai.core.events.events import Ending
+from ikigai.core.events.messages import ReplyBlock, StopReason, ToolCall
 from ikigai.core.ports import Log, View
-from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request, append_event, close_turn
+from ikigai.core.request.model import Provider
 from ikigai.core.request.reply import (
     Delta,
     FailureKind,
@@ -31,6 +30,7 @@ from ikigai.core.request.reply import (
     storable_blocks,
 )
 from ikigai.core.request.reply_builder import ReplyBuilder
+from ikigai.core.secrets.redaction import Redactor
 from ikigai.core.state.inputs import (
     CallModel,
     ContextOverflowed,
@@ -66,7 +66,7 @@ def turn_request(memory: Memory, schema: str = "", cache: PromptCache | None = N
     if cache:
         request = cache.prepare(memory, request)
     if memory.run.fallback:
-        from ikigai.core.state.fallback import next_fallback  # most runs have no list
+        from ikigai.core.state.decisions.fallback import next_fallback  # most runs have no list
 
         request = replace(request, has_fallback=bool(next_fallback(memory)))
     return request
@@ -129,7 +129,7 @@ class ModelCall:
         """Return True if another model of the run's list may answer behind this failure."""
         if not self._memory.run.fallback:
             return False
-        from ikigai.core.state.fallback import is_down
+        from ikigai.core.state.decisions.fallback import is_down
 
         return is_down(self._memory, kind)
 

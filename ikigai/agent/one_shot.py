@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Callable
 
 from ikigai.agent.usage_meter import PriceOf, UsageMeter, no_price, read_reply
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import Message, Role, StopReason, Text
-from ikigai.core.model import Provider
-from ikigai.core.record import Record
-from ikigai.core.redaction import Redactor
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import Message, Role, StopReason, Text
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Provider
 from ikigai.core.request.reply import Delta, RetryScheduled, StreamFailed, StreamFinished, TextDelta
 from ikigai.core.request.reply_builder import NO_SECRETS, ReplyBuilder
+from ikigai.core.secrets.redaction import Redactor
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
 

@@ -16,7 +16,7 @@ from ikigai.core.request.cache_lifetime import MAX_PAUSES, choose_ttl
 from ikigai.core.state.prompt_prefix import prompt_prefix
 
 if TYPE_CHECKING:
-    from ikigai.core.events import UsageReported
+    from ikigai.core.events.events import UsageReported
     from ikigai.core.request.build import Request
     from ikigai.core.state.memory import Memory
 

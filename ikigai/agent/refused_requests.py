@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from ikigai.core import tokens
-from ikigai.core.state import overflow
+from ikigai.core.state.decisions import overflow
 from ikigai.core.state.inputs import ContextOverflowed, Failed, Input, Job, ToolsRefused, UsageRecorded
 from ikigai.core.state.memory import Memory
+from ikigai.core.text import tokens
 
 if TYPE_CHECKING:
     from ikigai.agent.loop_options import RunServices

@@ -13,22 +13,31 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
-from ikigai.core import spending
 from ikigai.core.errors import IkigaiError, Unavailable
-from ikigai.core.events import MostSpent, UsageReported
-from ikigai.core.messages import Usage
-from ikigai.core.questions import Choice, Question
+from ikigai.core.events.events import MostSpent, UsageReported
+from ikigai.core.events.messages import Usage
+from ikigai.core.request import spending
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed
-from ikigai.core.spending import Cap, Caps, CapScope, Money, Refusal, RequestBound, ReservedAmount, SpendingQuery
+from ikigai.core.request.spending import (
+    Cap,
+    Caps,
+    CapScope,
+    Money,
+    Refusal,
+    RequestBound,
+    ReservedAmount,
+    SpendingQuery,
+)
 from ikigai.core.state.inputs import UsageRecorded
-from ikigai.core.vendor_search import MAX_SEARCHES, SEARCH_INPUT_TOKENS
+from ikigai.core.tools.vendor_search import MAX_SEARCHES, SEARCH_INPUT_TOKENS
+from ikigai.core.views.questions import Choice, Question
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
     from ikigai.agent.usage_meter import PriceOf, RequestTicket
-    from ikigai.core.model import Encoder, Provider
     from ikigai.core.ports import View
+    from ikigai.core.request.model import Encoder, Provider
 
 COUNT_TIMEOUT = 2.0
 """Seconds that a provider may take to count a request for which there is no rate of tokens to bytes yet."""

@@ -9,9 +9,8 @@ from typing import NamedTuple
 
 from ikigai.agent.forget import ForgetContext
 from ikigai.agent.one_shot import Completion, complete, complete_request
-from ikigai.core import tokens
 from ikigai.core.commands.arguments import parse_model
-from ikigai.core.condense.plan import (
+from ikigai.core.context.condense_plan import (
     SummaryScope,
     appended_request,
     format_turns,
@@ -20,14 +19,15 @@ from ikigai.core.condense.plan import (
     part_question,
     summary_defect,
 )
-from ikigai.core.condense.prompt import CONDENSE_PROMPT
-from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.context.condense_prompt import CONDENSE_PROMPT
+from ikigai.core.context.condense_threshold import CondenseOptions
 from ikigai.core.errors import ConfigError, NoModel, Rejected
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import StopReason
-from ikigai.core.model import Provider
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import StopReason
+from ikigai.core.request.model import Provider
 from ikigai.core.state.inputs import UsageRecorded
 from ikigai.core.state.memory import Memory, output_reserve
+from ikigai.core.text import tokens
 from ikigai.system.paths import expand_home
 
 THINKING_TOKENS = 4_000

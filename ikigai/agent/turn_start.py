@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Event
+from ikigai.core.events.events import Event
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, with_instructions
-from ikigai.core.state.decisions import decide
+from ikigai.core.state.decisions.decisions import decide
+from ikigai.core.state.decisions.rewind import rewind_before
 from ikigai.core.state.inputs import (
     DefaultSystemChanged,
     InstructionsChanged,
@@ -19,7 +20,6 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, replace
-from ikigai.core.state.rewind import rewind_before
 
 if TYPE_CHECKING:
     from ikigai.agent.db_retry import RetryUntilAvailable

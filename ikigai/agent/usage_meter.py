@@ -12,11 +12,10 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import ToolCall, Usage
-from ikigai.core.model import Provider
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import ToolCall, Usage
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Provider
 from ikigai.core.request.reply import (
     Delta,
     FailureKind,
@@ -30,6 +29,7 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.request.reply_builder import ReplyBuilder
+from ikigai.core.text import tokens
 
 PriceOf: TypeAlias = Callable[[str, Usage, float], tuple[float | None, str]]
 """Model "provider/name", tokens, seconds since 1970 → cost in US dollars (None: unknown), and the price list used.

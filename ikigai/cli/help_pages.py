@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from ikigai.cli import mistyped
 from ikigai.core.errors import EXIT_CODES, ExitCode, closest_names
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 COLUMNS = 80
 PAGE_CODES = tuple(

@@ -201,7 +201,7 @@ def _config_file(arguments: argparse.Namespace) -> Path:
 
 def _load_config(arguments: argparse.Namespace) -> Config:
     from ikigai.config import key_sources, load
-    from ikigai.core.approval_mode import ApprovalMode
+    from ikigai.core.tools.approval_mode import ApprovalMode
 
     if arguments.debug:
         logger = logging.getLogger("ikigai")
@@ -279,7 +279,7 @@ def _log_mode() -> str:
 
 
 def _write_error(text: str) -> None:
-    from ikigai.core.sanitize import clean
+    from ikigai.core.text.sanitize import clean
 
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{clean(text)}\n")

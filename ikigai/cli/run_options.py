@@ -118,7 +118,7 @@ def _quote_mention(word: str) -> str:
     """Return `@my file.txt`, which the shell has freed of its quotes, as a message mentions the file."""
     if not word.startswith("@") or " " not in word:
         return word
-    from ikigai.core import mentions
+    from ikigai.core.commands import mentions
 
     path = Path(word[1:])
     with contextlib.suppress(OSError, RuntimeError, ValueError):

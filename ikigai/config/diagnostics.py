@@ -24,7 +24,7 @@ from ikigai.core.vendors import sellers
 
 
 def bad_value(setting: Setting) -> ConfigError:
-    from ikigai.core.redaction import looks_like_key
+    from ikigai.core.secrets.redaction import looks_like_key
 
     # People put the key itself where the name of its variable belongs.
     value = format_value(setting.value) + _culprit(setting)

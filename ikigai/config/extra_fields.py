@@ -9,7 +9,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from ikigai.core.errors import ConfigError
-from ikigai.core.redaction import looks_like_key
+from ikigai.core.secrets.redaction import looks_like_key
 
 ENV = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)")
 SECRET_NAME = re.compile(r"auth|key|token$|secret|cookie|password", re.IGNORECASE)

@@ -10,8 +10,8 @@ import msgspec
 
 from ikigai.config import diagnostics
 from ikigai.config.key_table import KEY_SPECS, KeyPath, Setting, dotted_path
+from ikigai.core.commands.key_actions import active_keys
 from ikigai.core.errors import ConfigError
-from ikigai.core.key_actions import active_keys
 
 MAX_KEYS, MAX_KEY_CHARACTERS = 8, 40
 """Keys of an action, and characters of a key."""
@@ -62,7 +62,7 @@ def _checked_keys(setting: Setting) -> tuple[str, ...]:
 
 
 def _parse_key(text: str, setting: Setting) -> str:
-    """Return a key as `core.key_actions` writes it. Raise ConfigError."""
+    """Return a key as `core.commands.key_actions` writes it. Raise ConfigError."""
     presses = [_spelled(press) for press in text[: MAX_KEY_CHARACTERS + 1].lower().split()]
     where = f"{_place(setting)} cannot be {diagnostics.format_value(text)}"
     for press in presses:

@@ -38,9 +38,9 @@ from ikigai.config.value_types import (
     alternatives,
 )
 from ikigai.core.commands.arguments import parse_size
-from ikigai.core.events import Value
-from ikigai.core.key_actions import KEY_ACTIONS
-from ikigai.core.record import Record
+from ikigai.core.commands.key_actions import KEY_ACTIONS
+from ikigai.core.events.events import Value
+from ikigai.core.events.record import Record
 from ikigai.core.vendors import VENDORS
 
 KeyPath: TypeAlias = tuple[str, ...]
@@ -81,9 +81,9 @@ class Config(MaskedRecord, frozen=True):
 
     `keys` tells the place of the API key of each provider that has one ("environment VARIABLE" or "login"), Anthropic,
     OpenAI and Google first. The keys themselves are nowhere in here. `key_changes` are the keys of actions that [keys]
-    changes, by the names of `core.key_actions`. `notices` are for the user at start, as are `unknown_variables`,
-    which look like ikigai's. `file` is the user's own
-    configuration file. `settings` are those that a user set.
+    changes, by the names of `core.commands.key_actions`. `notices` are for the user at start, as are
+    `unknown_variables`, which look like ikigai's. `file` is the user's own configuration file. `settings` are those
+    that a user set.
     """
 
     model: ModelName = ""

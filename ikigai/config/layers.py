@@ -3,13 +3,13 @@
 from ikigai.config import with_profile, with_settings
 from ikigai.config.key_table import PROFILE_KEYS, Config, KeyPath, Setting
 from ikigai.config.profiles import NO_PROFILE, profile_settings
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError
-from ikigai.core.events import Choices
-from ikigai.core.record import Record
-from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
-from ikigai.core.vendor_search import VENDOR_SEARCH
+from ikigai.core.events.events import Choices
+from ikigai.core.events.record import Record
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import NO_TOOLS, ToolSelection
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH
 
 APPROVAL: KeyPath = ("tools", "approval")
 VENDOR_SEARCH_KEY: KeyPath = ("tools", "vendor_search")

@@ -5,8 +5,8 @@ A profile goes over the configuration, and below flags, variables and an agent's
 
 from ikigai.config.diagnostics import bad_value
 from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS, Config, KeyPath, Setting, path_pattern
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError, closest_names
+from ikigai.core.tools.approval_mode import ApprovalMode
 
 NO_PROFILE = "default"
 """The word for no profile, which no profile can be called."""

@@ -27,13 +27,13 @@ from ikigai.config.key_table import (
     path_pattern,
 )
 from ikigai.config.value_types import ToolSet, alternatives
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError
 from ikigai.core.state.project_limits import ProjectLimits, smaller_budget
-from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import NO_TOOLS, ToolSelection
 
 CAP_SCOPES = ("turn", "run", "day", "agent")
-"""The scopes of spending caps, as `core.spending` has them; it is not loaded without a cap."""
+"""The scopes of spending caps, as `core.request.spending` has them; it is not loaded without a cap."""
 TOOL_SETS = get_args(ToolSet)
 """The tool sets that can be off. An unknown name is an error, for its author thinks that something is off by it."""
 

@@ -57,8 +57,8 @@ from ikigai.config.value_types import (
     Variables,
     Wrap,
 )
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
+from ikigai.core.tools.approval_mode import ApprovalMode
 
 
 class MaskedRecord(Record, frozen=True):

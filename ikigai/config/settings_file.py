@@ -36,7 +36,7 @@ from ikigai.config.key_table import KEY_SPECS, Config, KeyPath, Setting, all_pat
 from ikigai.config.layers import split_layers
 from ikigai.config.value_types import Sets, ToolSet
 from ikigai.core.errors import ConfigError
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.system import paths
 from ikigai.system.file_replacement import write_file
 

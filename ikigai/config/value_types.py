@@ -8,8 +8,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from msgspec import Meta
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.arguments import THINKING_LEVELS
+from ikigai.core.tools.approval_mode import ApprovalMode
 
 
 def alternatives(values: Sequence[str]) -> str:

@@ -3,14 +3,14 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, TypeVar
 
-from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.core.record import Record
+from ikigai.core.events.messages import ToolCall, ToolResult
+from ikigai.core.events.record import Record
 from ikigai.core.request.reply import Delta, RetryScheduled
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.views.questions import Question, QuestionAnswer
 
 if TYPE_CHECKING:
-    from ikigai.core.events import ApprovalDecided, Choices, Event, MailSent, MailTaken, StoredEvent
+    from ikigai.core.events.events import ApprovalDecided, Choices, Event, MailSent, MailTaken, StoredEvent
     from ikigai.core.state.inputs import Quote
     from ikigai.core.state.loading import Loading, Reading
     from ikigai.core.state.memory import Memory

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import Literal, TypeAlias
 
 from ikigai.core.errors import ConfigError
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 
 class VendorInfo(Record, frozen=True):

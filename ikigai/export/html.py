@@ -17,9 +17,9 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ikigai.core.messages import Citation, Image
-from ikigai.core.sanitize import clean_line
-from ikigai.core.transfer.renumber import RawRow
+from ikigai.core.events.messages import Citation, Image
+from ikigai.core.relocation.renumber import RawRow
+from ikigai.core.text.sanitize import clean_line
 from ikigai.export.json_export import ExportInfo
 from ikigai.export.transcript_items import ALLOWED_LINK, ItemKind, TranscriptBuilder, TranscriptItem, format_time
 from ikigai.system.commonmark import build_parser, end_with_newline

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ikigai import __version__
-from ikigai.core.transfer.checksum import Checksum
-from ikigai.core.transfer.renumber import RawRow
+from ikigai.core.relocation.checksum import Checksum
+from ikigai.core.relocation.renumber import RawRow
 
 FORMAT, VERSION = "ikigai-history", 1
 

@@ -14,13 +14,13 @@ from typing import Any, BinaryIO, NoReturn
 
 import msgspec
 
-from ikigai.core import codec
-from ikigai.core.codec import CONTENT_FIELD
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Unknown
-from ikigai.core.sanitize import clean_line, storable
-from ikigai.core.transfer.checksum import Checksum
-from ikigai.core.transfer.renumber import RawRow
+from ikigai.core.events import codec
+from ikigai.core.events.codec import CONTENT_FIELD
+from ikigai.core.events.events import Unknown
+from ikigai.core.relocation.checksum import Checksum
+from ikigai.core.relocation.renumber import RawRow
+from ikigai.core.text.sanitize import clean_line, storable
 from ikigai.export.json_export import FORMAT, VERSION
 
 MAX_LINE_BYTES = 300_000_000

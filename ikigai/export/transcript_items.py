@@ -11,11 +11,11 @@ from datetime import datetime
 from enum import StrEnum
 from typing import NamedTuple
 
-from ikigai.core import codec
-from ikigai.core.events import StoredEvent, Summarized, TurnEnded, UserMessage
-from ikigai.core.messages import Citation, Image, ToolCall, ToolResult
-from ikigai.core.sanitize import clean, clean_line
-from ikigai.core.transfer.renumber import RawRow
+from ikigai.core.events import codec
+from ikigai.core.events.events import StoredEvent, Summarized, TurnEnded, UserMessage
+from ikigai.core.events.messages import Citation, Image, ToolCall, ToolResult
+from ikigai.core.relocation.renumber import RawRow
+from ikigai.core.text.sanitize import clean, clean_line
 from ikigai.core.views import transcript
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 

@@ -40,8 +40,8 @@ from ikigai.core.errors import (
     Stopped,
     TimedOut,
 )
-from ikigai.core.sanitize import clean
 from ikigai.core.state.inputs import Change, Plan, Retry, Submitted
+from ikigai.core.text.sanitize import clean
 from ikigai.headless import piped_input
 from ikigai.headless.output_streams import OutputStreams
 from ikigai.headless.printer import PrintView

@@ -21,9 +21,9 @@ from ikigai.app.json_records.turn_records import (
     ThinkingRecord,
     UsageCounts,
 )
-from ikigai.core import codec
 from ikigai.core.errors import ExitCode
-from ikigai.core.events import (
+from ikigai.core.events import codec
+from ikigai.core.events.events import (
     FALLBACK_KEY,
     AssistantMessage,
     Ending,
@@ -34,9 +34,8 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.messages import Citation, StopReason
+from ikigai.core.events.messages import Citation, StopReason
 from ikigai.core.ports import Delta
-from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import (
     SHORT_REPLY_REASONS,
     HostedDelta,
@@ -46,10 +45,11 @@ from ikigai.core.request.reply import (
     ThinkingDelta,
     describe_retry,
 )
-from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.state.memory import Memory
+from ikigai.core.text.sanitize import Cleaner, clean, storable
 from ikigai.core.views import usage_totals
 from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.core.views.transcript import Speaker, TranscriptBlock, source_line
 from ikigai.headless.output_streams import OutputStreams
 

@@ -6,8 +6,8 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import ExitCode, Rejected
-from ikigai.core.events import Ending
-from ikigai.core.messages import StopReason
+from ikigai.core.events.events import Ending
+from ikigai.core.events.messages import StopReason
 from ikigai.core.request.reply import TRANSIENT_FAILURES
 from ikigai.core.state.inputs import Command, Forget, Interrupted, Plan, Retry, Submitted
 from ikigai.core.state.memory import AgentStatus

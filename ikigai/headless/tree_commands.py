@@ -8,11 +8,11 @@ from ikigai.app.agents import agent_tree
 from ikigai.core.commands import fork
 from ikigai.core.commands.parsers import parse_one_agent, parse_rename
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
-from ikigai.core.state.settings import with_choices
+from ikigai.core.state.decisions.settings import with_choices
 
 if TYPE_CHECKING:
     from ikigai.app.run.services import Services
-    from ikigai.core.events import Choices
+    from ikigai.core.events.events import Choices
     from ikigai.store.agents.agents import Agent
 
 

@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Image
-from ikigai.core.sanitize import storable
+from ikigai.core.events.messages import Image
+from ikigai.core.text.sanitize import storable
 from ikigai.images.picture_files import GIF, JPEG, PICTURE_ENDINGS, PNG, WEBP, media_type_of, read_bounded
 from ikigai.images.pixel_limits import MAX_OPENED_PIXELS, held_by_scans, most_pixels
 from ikigai.images.strip_metadata import strip_metadata

@@ -15,7 +15,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 REGISTRY_FILE = Path(__file__).with_name("registry.json")
 

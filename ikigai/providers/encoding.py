@@ -13,10 +13,10 @@ from typing import Any, cast
 
 import msgspec
 
-from ikigai.core.messages import ASSISTANT, Document, Image, Message, ToolResult
+from ikigai.core.events.messages import ASSISTANT, Document, Image, Message, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import CrossModelFormat, fit_message
-from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 
 PDF_PAGE_TOKENS = {
     # An image of each page and its text. The image: at most 1,600 tokens of the older limit (build-with-claude/vision).

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.mcp_tools import MCP_SET
-from ikigai.core.messages import ToolSpec
-from ikigai.core.record import Record
+from ikigai.core.events.messages import ToolSpec
+from ikigai.core.events.record import Record
 from ikigai.core.request.reply import TRANSIENT_FAILURES, FailureKind, StreamFailed
-from ikigai.core.tool_selection import EXTERNAL_SET
+from ikigai.core.tools.mcp_tools import MCP_SET
+from ikigai.core.tools.tool_selection import EXTERNAL_SET
 from ikigai.providers import network
 from ikigai.providers.answer_limits import UnusableAnswer
 from ikigai.providers.error_bodies import parse_error_body, retry_after, retry_delay

@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from ikigai.core.commands.arguments import THINKING_LEVELS
 from ikigai.core.errors import ConfigError
-from ikigai.core.model import ModelLimits
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.vendors import VENDORS
 from ikigai.providers import bundled_models
 from ikigai.providers.bundled_models import ModelFamily

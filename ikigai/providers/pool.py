@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ikigai.core.errors import ConfigError, IkigaiError, NoModel
-from ikigai.core.model import Encoder, ModelLimits, Provider
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Encoder, ModelLimits, Provider
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
 from ikigai.core.vendors import CLOUDS, ServerPreset, VendorInfo, sellers, unknown_provider, vendor_of_model
 from ikigai.providers import clouds, models

@@ -8,8 +8,8 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from ikigai.core.messages import Usage
-from ikigai.core.record import Record
+from ikigai.core.events.messages import Usage
+from ikigai.core.events.record import Record
 from ikigai.core.vendors import VENDORS
 from ikigai.providers.network import is_loopback
 

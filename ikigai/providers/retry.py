@@ -19,8 +19,8 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import cast
 
-from ikigai.core.model import Provider
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Provider
 from ikigai.core.request.reply import (
     DOWN_FAILURES,
     TRANSIENT_FAILURES,

@@ -17,9 +17,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.messages import Role, StopReason, ToolResult, Usage
-from ikigai.core.record import Record
+from ikigai.core.events.messages import Role, StopReason, ToolResult, Usage
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import CrossModelFormat, fit_message
 from ikigai.core.request.reply import (
@@ -32,6 +31,7 @@ from ikigai.core.request.reply import (
     ThinkingDelta,
     ToolCallDelta,
 )
+from ikigai.core.text import tokens
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.vendor import ServerlessProvider
 

@@ -20,7 +20,7 @@ from urllib.parse import parse_qsl
 from msgspec.structs import replace
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     CitationDelta,

@@ -5,8 +5,8 @@ The base of providers without a server also stands here.
 
 from typing import Protocol
 
-from ikigai.core.model import Encoder, Provider
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Encoder, Provider
 from ikigai.providers.models import ListedModel
 
 FIRST_PIECE_TIMEOUT = 300.0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
-from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.core.events.events import StoredEvent, UserMessage
 from ikigai.core.views import transcript
 from ikigai.repl.drafts.input_drafts import InputDrafts
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Ending
+from ikigai.core.events.events import Ending
 
 if TYPE_CHECKING:
     from ikigai.app.agents.agent_manager import OpenAgent

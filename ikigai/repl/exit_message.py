@@ -3,8 +3,8 @@
 import argparse
 import shlex
 
-from ikigai.core import tokens
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text import tokens
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.usage_totals import UsageTotals, format_money
 from ikigai.store.agents.agents import Agent
 from ikigai.system.own_command import own_command

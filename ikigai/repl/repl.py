@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from ikigai.config import Config
 from ikigai.core.commands import table
+from ikigai.core.commands.key_actions import active_keys
 from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.errors import IkigaiError, StoreError, Unavailable
-from ikigai.core.key_actions import active_keys
 from ikigai.core.state import inputs
 from ikigai.repl.active_agent import ActiveAgent
 from ikigai.repl.commands.program_commands import ProgramCommands

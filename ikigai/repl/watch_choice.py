@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ikigai.core.questions import Choice, Question
+from ikigai.core.views.questions import Choice, Question
 
 if TYPE_CHECKING:
     from ikigai.terminal.output.conversation import ConversationView

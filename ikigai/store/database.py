@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.store.agents.agents import Agent, Agents
 from ikigai.store.connection.address import DEFAULT_SCHEMA, ServerAddress
 from ikigai.store.connection.connection import DatabaseSession
@@ -20,11 +20,11 @@ from ikigai.store.schema import schema
 from ikigai.store.sql import agents as queries
 
 if TYPE_CHECKING:
-    from ikigai.core.events import StoredEvent
+    from ikigai.core.events.events import StoredEvent
+    from ikigai.core.relocation.position import UnsavedPosition
+    from ikigai.core.relocation.redact import PurgeTarget
+    from ikigai.core.relocation.unsaved import Unsaved
     from ikigai.core.state.loading import Loading
-    from ikigai.core.transfer.position import UnsavedPosition
-    from ikigai.core.transfer.redact import PurgeTarget
-    from ikigai.core.transfer.unsaved import Unsaved
     from ikigai.store.agents.undelivered_mail import MailStore
     from ikigai.store.connection.replica import ReplicaLag, ReplicaSession
     from ikigai.store.connection.server_probe import ServerProbe

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Generator, Sequence
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.sanitize import clean
+from ikigai.core.text.sanitize import clean
 
 
 def print_lines(text: str = "", painted: bool = False) -> None:

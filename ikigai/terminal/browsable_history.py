@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from ikigai.core.events import StoredEvent
+from ikigai.core.events.events import StoredEvent
 from ikigai.core.search.query import Term
 from ikigai.core.state.memory import Memory
 

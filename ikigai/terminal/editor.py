@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from ikigai.core.errors import Rejected
-from ikigai.core.secrets import without_secrets
+from ikigai.core.secrets.secret_variables import without_secrets
 from ikigai.system import paths
 
 KNOWN_EDITORS = ("sensible-editor", "editor", "nano", "vim", "vi")

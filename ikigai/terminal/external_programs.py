@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ikigai.core.errors import Rejected
-from ikigai.core.sanitize import clean
+from ikigai.core.text.sanitize import clean
 from ikigai.terminal.browsable_history import HistoryPages
 from ikigai.terminal.input.input_actions import InputActions
 from ikigai.terminal.input.input_line import InputLine

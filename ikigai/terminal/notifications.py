@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping
 from typing import Protocol
 
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.transcript import Speaker
 from ikigai.terminal import capabilities
 from ikigai.terminal.keys.parser import KeyParser

@@ -7,7 +7,7 @@ import shutil
 from asyncio.subprocess import PIPE
 
 from ikigai.core.errors import Rejected
-from ikigai.core.secrets import without_secrets
+from ikigai.core.secrets.secret_variables import without_secrets
 
 KNOWN_PAGERS = (("less", "-R", "-c"), ("more",))
 

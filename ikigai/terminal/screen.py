@@ -31,7 +31,7 @@ class ScreenOptions(NamedTuple):
 
     `thinking` says how thoughts are shown: "fold" (in a row, once the model speaks), "full" or "hide". `parts` are the
     parts of the status line. With `vi` its keys edit. `key_changes` are the keys that the user gave to actions of
-    `core.key_actions`.
+    `core.commands.key_actions`.
     """
 
     thinking: str = "fold"

@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.core.ports import Ask
-from ikigai.core.questions import Choice, Question
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.views.questions import Choice, Question
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 
 ASK_SET = "ask"

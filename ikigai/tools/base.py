@@ -6,10 +6,10 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Protocol, runtime_checkable
 
-from ikigai.core.events import MailSent, MailTaken
-from ikigai.core.messages import Image
+from ikigai.core.events.events import MailSent, MailTaken
+from ikigai.core.events.messages import Image
+from ikigai.core.events.record import Record
 from ikigai.core.ports import Ask
-from ikigai.core.record import Record
 
 
 class EffectKind(StrEnum):

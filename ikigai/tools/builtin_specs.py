@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.core.messages import ToolSpec
-from ikigai.core.record import Record
+from ikigai.core.events.messages import ToolSpec
+from ikigai.core.events.record import Record
 
 SPECS_FILE = Path(__file__).with_suffix(".json")
 

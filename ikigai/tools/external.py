@@ -17,9 +17,9 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line, storable
-from ikigai.core.tool_selection import EXTERNAL_SET
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import clean_line, storable
+from ikigai.core.tools.tool_selection import EXTERNAL_SET
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 from ikigai.tools.shell.exit_report import FinishedCommand, describe_exit, text_with_exit
 from ikigai.tools.shell.run_command import COMMAND_TIMEOUT, OutputLimits, run

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.core.state.open_turn import READ_RESULT
-from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 
 Whole: TypeAlias = Callable[[str], Awaitable[str | None]]

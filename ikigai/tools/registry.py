@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.events import Choices, MailSent, MailTaken
-from ikigai.core.json_schema import build_schema
-from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
+from ikigai.core.events.events import Choices, MailSent, MailTaken
+from ikigai.core.events.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, LiveSettings, StartDecision
-from ikigai.core.sanitize import storable
-from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.text.sanitize import storable
+from ikigai.core.tools.json_schema import build_schema
+from ikigai.core.tools.tool_selection import ToolSelection
 from ikigai.tools.approval.batch import ApprovalBatch, PendingApproval
 from ikigai.tools.base import AskingTool, DescribedTool, Effect, EffectKind, OnOutput, Tool
 from ikigai.tools.scheduling import CallSchedule

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 SECRET_NAMES = Path(__file__).parent / "secret_names.toml"
 _COPY = r"(?:~|\#|\.(?:bak|backup|old|orig|save|sw[a-p]|tmp))?"

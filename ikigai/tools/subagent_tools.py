@@ -10,7 +10,7 @@ from msgspec import Meta
 
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS, Mail
 from ikigai.core.agents.subagent_port import Subagents
-from ikigai.core.events import MailTaken
+from ikigai.core.events.events import MailTaken
 from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool, ToolOutput
 
 AGENTS_SET = "agents"

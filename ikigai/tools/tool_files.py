@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ikigai.core.sanitize import clean_line, storable
+from ikigai.core.text.sanitize import clean_line, storable
 
 MAX_TOOLS = 64
 """Maximum tools of one folder."""

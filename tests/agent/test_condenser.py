@@ -12,18 +12,11 @@ import pytest
 from ikigai.agent import condenser as condensing
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions
-from ikigai.core.condense.prompt import CONDENSE_PROMPT
-from ikigai.core.condense.threshold import CondenseOptions
-from ikigai.core.events import (
-    AssistantMessage,
-    StoredEvent,
-    Summarized,
-    TurnEnded,
-    UsageReported,
-    UserMessage,
-)
-from ikigai.core.messages import Text
-from ikigai.core.model import ModelLimits
+from ikigai.core.context.condense_prompt import CONDENSE_PROMPT
+from ikigai.core.context.condense_threshold import CondenseOptions
+from ikigai.core.events.events import AssistantMessage, StoredEvent, Summarized, TurnEnded, UsageReported, UserMessage
+from ikigai.core.events.messages import Text
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import (
     Change,

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from ikigai.agent.jobs import SettingsInForce
-from ikigai.core.events import AssistantMessage, Ending, Event, ToolStarted, TurnEnded, UserMessage
-from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.events.events import AssistantMessage, Ending, Event, ToolStarted, TurnEnded, UserMessage
+from ikigai.core.events.messages import Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import Change, Clear, Input, Offered, SetMark, Submitted, Undo
 from ikigai.providers.scripted import ScriptedCall, ScriptedPause
 from ikigai.tools.registry import NOT_DECIDED, ToolRegistry

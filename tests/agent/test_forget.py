@@ -12,19 +12,19 @@ import pytest
 from ikigai.agent.forget import select_named
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions
-from ikigai.core import tokens
 from ikigai.core.agents.mail import Mail
+from ikigai.core.context.forget_matching import ANSWER_SCHEMA, FILTER_CONTEXT_SPEC, MAX_PREVIEWED
+from ikigai.core.context.forget_selection import EventRange
 from ikigai.core.errors import Rejected
-from ikigai.core.events import AssistantMessage, Ending, Event, Filtered, TurnEnded, UsageReported, UserMessage
-from ikigai.core.forget.matching import ANSWER_SCHEMA, FILTER_CONTEXT_SPEC, MAX_PREVIEWED
-from ikigai.core.forget.selection import EventRange
-from ikigai.core.messages import Text, ToolCall, ToolResult
-from ikigai.core.model import ModelLimits
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events.events import AssistantMessage, Ending, Event, Filtered, TurnEnded, UsageReported, UserMessage
+from ikigai.core.events.messages import Text, ToolCall, ToolResult
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Filter, Forget, Input, Interrupted, MailDelivered, Plan, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
+from ikigai.core.text import tokens
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider

@@ -3,7 +3,7 @@
 import asyncio
 
 from ikigai.agent.input_queue import InputQueue
-from ikigai.core.events import UserMessage
+from ikigai.core.events.events import UserMessage
 from ikigai.core.state.inputs import Clear, Input, Quote, Steered, Submitted
 
 

@@ -12,7 +12,7 @@ import pytest
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions, NoServices
 from ikigai.core.errors import Unavailable
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     AssistantMessage,
     Choices,
     Ending,
@@ -24,10 +24,8 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
+from ikigai.core.events.messages import Message, Role, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.ports import Appended
-from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.core.redaction import Redactor
 from ikigai.core.request.build import Request
 from ikigai.core.request.default_prompt import Surroundings
 from ikigai.core.request.reply import (
@@ -40,7 +38,9 @@ from ikigai.core.request.reply import (
 )
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.request.system_prompt import with_instructions
-from ikigai.core.state import decisions, inputs, settings
+from ikigai.core.secrets.redaction import Redactor
+from ikigai.core.state import inputs
+from ikigai.core.state.decisions import decisions, settings
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Interrupted, SetMark, Submitted
 from ikigai.core.state.loading import load_memory
@@ -48,6 +48,7 @@ from ikigai.core.state.memory import AgentStatus, Memory
 from ikigai.core.views import transcript
 from ikigai.core.views.context_rule import ContextRule, context_rule
 from ikigai.core.views.live_state import LiveState
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.models import ModelTraits

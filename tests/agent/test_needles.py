@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.context.condense_threshold import CondenseOptions
 from ikigai.store.database import Database
 from tests.support.needles import HEAD, Outcome, conversation, ours, theirs
 

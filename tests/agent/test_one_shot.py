@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from ikigai.agent.one_shot import complete
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import StopReason, Usage
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import StopReason, Usage
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.scripted import (

@@ -9,8 +9,8 @@ from msgspec.structs import replace
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.errors import Unavailable
-from ikigai.core.events import Ending, TurnEnded, UsageReported
-from ikigai.core.messages import ToolResult
+from ikigai.core.events.events import Ending, TurnEnded, UsageReported
+from ikigai.core.events.messages import ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
 from ikigai.core.state.effective_settings import RunConfig

@@ -4,8 +4,8 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.agent.prompt_cache import PromptCache
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import Usage
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import Usage
 from ikigai.core.request.cache_diagnosis import CacheUse
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.memory import next_request

@@ -4,9 +4,8 @@ import asyncio
 import threading
 
 from ikigai.agent.usage_meter import UsageMeter, read_reply
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import StopReason, Text, Thinking, Usage
-from ikigai.core.redaction import Redactor
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import StopReason, Text, Thinking, Usage
 from ikigai.core.request.reply import (
     FailureKind,
     RetryScheduled,
@@ -17,6 +16,7 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.request.reply_builder import ReplyBuilder
+from ikigai.core.secrets.redaction import Redactor
 from tests.agent.test_usage_meter import END, Played, Read, price, read
 from tests.providers.conftest import ask
 

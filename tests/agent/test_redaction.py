@@ -8,10 +8,9 @@ from collections.abc import AsyncGenerator
 import msgspec
 import pytest
 
-from ikigai.core import codec
-from ikigai.core.events import AssistantMessage, CommandRan, MailSent, StoredEvent, TurnsRecalled, UserMessage
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
-from ikigai.core.redaction import Redactor
+from ikigai.core.events import codec
+from ikigai.core.events.events import AssistantMessage, CommandRan, MailSent, StoredEvent, TurnsRecalled, UserMessage
+from ikigai.core.events.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     Delta,
@@ -23,6 +22,7 @@ from ikigai.core.request.reply import (
 )
 from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft
+from ikigai.core.secrets.redaction import Redactor
 from ikigai.core.state.inputs import CommandFinished, Interrupted, Quote, Submitted
 from ikigai.core.state.memory import Memory
 from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from ikigai.agent.spending_guard import GuardTerms, RunSpending, SpendingGuard, Ticket
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import Message, Role, Text, Usage
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import Message, Role, Text, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed
-from ikigai.core.spending import Cap, Caps
-from ikigai.core.vendor_search import MAX_SEARCHES, SEARCH_INPUT_TOKENS, VENDOR_SEARCH_SPEC
+from ikigai.core.request.spending import Cap, Caps
+from ikigai.core.tools.vendor_search import MAX_SEARCHES, SEARCH_INPUT_TOKENS, VENDOR_SEARCH_SPEC
 from ikigai.providers.pool import FALLBACK_ENCODER
 from ikigai.providers.prices import price_request
 from ikigai.providers.scripted import ScriptedProvider

@@ -9,10 +9,10 @@ from typing import TypeAlias
 import pytest
 
 from ikigai.agent.usage_meter import PriceOf, UsageMeter, read_reply
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import StopReason, Usage
-from ikigai.core.model import Provider
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import StopReason, Usage
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Provider
 from ikigai.core.request.reply import (
     FailureKind,
     ProviderEvent,

@@ -11,8 +11,8 @@ from ikigai.app.agents.managed_subagents import DEFAULT_LIMITS, ManagedSubagents
 from ikigai.app.run import factories as making
 from ikigai.app.run.services import Services
 from ikigai.config import Config
-from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.messages import ToolResult
+from ikigai.core.events.events import StoredEvent, UserMessage
+from ikigai.core.events.messages import ToolResult
 from ikigai.core.state.inputs import Change
 from ikigai.store.database import Database
 

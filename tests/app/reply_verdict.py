@@ -9,8 +9,8 @@ import json
 from collections import Counter
 from typing import Any, NamedTuple
 
-from ikigai.core.events import MailSent, MailTaken, StoredEvent, ToolStarted, UserMessage
-from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.events.events import MailSent, MailTaken, StoredEvent, ToolStarted, UserMessage
+from ikigai.core.events.messages import ToolCall, ToolResult
 
 LONG = 60
 """Seconds that end no wait of such a life."""

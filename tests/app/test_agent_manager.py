@@ -21,12 +21,12 @@ from ikigai.app.run.services import Services
 from ikigai.config import Config
 from ikigai.core.commands.fork import ForkRequest
 from ikigai.core.errors import AgentLocked, Rejected, Unavailable
-from ikigai.core.events import Ending, Forked, UserMessage
-from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
+from ikigai.core.events.events import Ending, Forked, UserMessage
 from ikigai.core.request.reply import RetryScheduled, TextDelta
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.inputs import Change, Condense, Interrupted, Submitted
 from ikigai.core.state.loading import load_memory
+from ikigai.core.views.questions import Question, QuestionAnswer, yes_or_no
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store.database import Database

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.agent import db_retry as patience
-from ikigai.core.messages import Role
+from ikigai.core.events.messages import Role
 from ikigai.core.state.inputs import Change, Interrupted, Submitted
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedFailure, ScriptedPause, ScriptedProvider
 from tests.app.house import delivered, until

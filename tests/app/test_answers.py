@@ -10,7 +10,7 @@ import pytest
 from ikigai.app.agents.managed_subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.core.errors import Rejected
-from ikigai.core.events import MailSent, UserMessage
+from ikigai.core.events.events import MailSent, UserMessage
 from ikigai.core.state.inputs import Send, Submitted
 from ikigai.store.database import Database
 from tests.app.house import HANG, House, call, delivered, until

@@ -3,10 +3,10 @@
 import asyncio
 
 from ikigai.app.agents.agent_manager import OpenAgent
-from ikigai.core.events import AssistantMessage
-from ikigai.core.questions import QuestionAnswer, yes_or_no
+from ikigai.core.events.events import AssistantMessage
 from ikigai.core.state.inputs import Change, Plan, Submitted
 from ikigai.core.state.loading import load_memory
+from ikigai.core.views.questions import QuestionAnswer, yes_or_no
 from tests.app.house import House, call, until
 
 

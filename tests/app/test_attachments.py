@@ -14,7 +14,7 @@ from ikigai.app.attachments.attachments import (
     unknown_notice,
 )
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Document, DocumentKind, Image
+from ikigai.core.events.messages import Document, DocumentKind, Image
 from ikigai.tools.files.list_files import MAX_LISTED_ENTRIES
 
 

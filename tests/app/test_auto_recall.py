@@ -12,7 +12,8 @@ from ikigai.app.history import auto_recall
 from ikigai.app.history.auto_recall import find_turns, recall_for
 from ikigai.config import Config
 from ikigai.config.records import ContextSettings
-from ikigai.core.events import (
+from ikigai.core.context.forget_selection import EventRange, select_events
+from ikigai.core.events.events import (
     AssistantMessage,
     Ending,
     Forked,
@@ -22,8 +23,8 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.relocation.redact import PURGED_TEXT
 from ikigai.core.search.recall_choice import (
     CLEAR_SHARE,
     RECALL_SHARE,
@@ -32,15 +33,14 @@ from ikigai.core.search.recall_choice import (
     is_recallable,
     join_excerpts,
 )
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import end_turn, evolve
 from ikigai.core.state.inputs import CallModel, Clear, Condensed, Filter, Replied, RewindAt, Submitted, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import next_request
 from ikigai.core.state.prompt_prefix import prompt_prefix
-from ikigai.core.tokens import BYTES_PER_TOKEN
-from ikigai.core.transfer.redact import PURGED_TEXT
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 from ikigai.core.views.context_report import build_report
 from ikigai.repl.commands.completions import complete_undo
 from ikigai.store.database import Database

@@ -4,7 +4,7 @@ import pytest
 
 from ikigai.app.agents.exchanges import MAX_ANSWERS
 from ikigai.core.agents.mail import Mail
-from ikigai.core.events import MailSent
+from ikigai.core.events.events import MailSent
 from ikigai.core.state.inputs import Submitted
 from tests.app.house import House, call
 

@@ -9,14 +9,13 @@ import psycopg
 import pytest
 
 from ikigai.app.agents.followed_agent import FollowedAgent
-from ikigai.core import events as ev
-from ikigai.core.messages import StopReason, Text, Thinking, ToolResult, Usage
-from ikigai.core.model import ModelLimits
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text, Thinking, ToolResult, Usage
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft, draft_parts
-from ikigai.core.state.decisions import work
+from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.inputs import (
     CallModel,
     Change,
@@ -33,6 +32,7 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views.context_rule import ContextRule, context_rule
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.store.connection import connection
 from ikigai.store.database import Database

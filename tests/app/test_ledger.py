@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ikigai import config as configuration
 from ikigai.app.agents.agent_manager import OpenAgent
-from ikigai.core.messages import Usage
+from ikigai.core.events.messages import Usage
 from ikigai.core.request.reply import TextDelta
 from ikigai.core.state.inputs import Change, Interrupted, Submitted
 from ikigai.core.vendors import sellers

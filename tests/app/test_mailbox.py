@@ -11,7 +11,7 @@ from ikigai.app.agents.mailbox import MAX_UNATTENDED_TURNS
 from ikigai.app.agents.managed_subagents import ManagedSubagents, SubagentLimits
 from ikigai.config import Config
 from ikigai.core.errors import Rejected, Unavailable
-from ikigai.core.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage
+from ikigai.core.events.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage
 from ikigai.core.state.inputs import Change, Interrupted, MailArrived, Send, Submitted
 from ikigai.core.state.open_turn import AgentStatus
 from ikigai.repl.commands.agent_commands import wait_for_agents

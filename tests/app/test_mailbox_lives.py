@@ -21,7 +21,7 @@ from ikigai.app.agents.managed_subagents import ManagedSubagents
 from ikigai.config import Config
 from ikigai.config.records import ContextSettings
 from ikigai.core.errors import AgentLocked, Unavailable
-from ikigai.core.events import MailSent, MailTaken
+from ikigai.core.events.events import MailSent, MailTaken
 from ikigai.core.state.inputs import Change, Interrupted, Send, Submitted
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store.agents.agents import Agent

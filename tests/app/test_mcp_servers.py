@@ -11,7 +11,7 @@ from ikigai.app.project.trusted_project import Project
 from ikigai.app.tools import mcp_servers
 from ikigai.app.tools.tool_runtime import ToolRuntime
 from ikigai.config import toml_file
-from ikigai.core.secrets import is_secret
+from ikigai.core.secrets.secret_variables import is_secret
 
 ENVIRONMENT = {"PATH": "/bin"}
 

@@ -10,7 +10,7 @@ from PIL import Image as Pillow
 from ikigai.app.attachments.attachments import read_mentions
 from ikigai.app.attachments.pasted_pictures import KEPT_SECONDS, find_pasted, mention_dropped, remove_old, save_pasted
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Image
+from ikigai.core.events.messages import Image
 from ikigai.system.paths import pasted_folder
 
 

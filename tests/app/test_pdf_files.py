@@ -13,7 +13,7 @@ import pytest
 from ikigai.app.attachments import pdf_files
 from ikigai.app.attachments.attachments import MAX_DOCUMENT_BYTES, Attached, notices, read_mentions
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Document, DocumentKind
+from ikigai.core.events.messages import Document, DocumentKind
 from tests.support.pdf import make_pdf
 
 

@@ -6,10 +6,10 @@ import pytest
 
 from ikigai.app.agents import agent_tree
 from ikigai.app.agents.agent_manager import OpenAgent
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.fork import ForkRequest
 from ikigai.core.state.grants import unconfirmed_notice
 from ikigai.core.state.inputs import Change, Submitted
+from ikigai.core.tools.approval_mode import ApprovalMode
 from tests.app.house import House, until
 
 PLANTED: dict[str, LiteralString] = {

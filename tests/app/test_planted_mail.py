@@ -4,10 +4,18 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.app.agents.agent_manager import OpenAgent
-from ikigai.core import codec
 from ikigai.core.agents.mail import WORKS_FOR
-from ikigai.core.events import AssistantMessage, Cleared, Event, MailSent, MailTaken, SettingsChanged, UserMessage
-from ikigai.core.messages import Text
+from ikigai.core.events import codec
+from ikigai.core.events.events import (
+    AssistantMessage,
+    Cleared,
+    Event,
+    MailSent,
+    MailTaken,
+    SettingsChanged,
+    UserMessage,
+)
+from ikigai.core.events.messages import Text
 from ikigai.core.state.inputs import MailArrived, Send
 from ikigai.store.database import Database
 from tests.app.house import House, until

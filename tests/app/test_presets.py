@@ -15,7 +15,7 @@ from ikigai import config as configuration
 from ikigai.app.run import factories
 from ikigai.config import Config
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import Message, Role, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.events.messages import Message, Role, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.build import Request, join
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, reply_events
 from ikigai.core.vendors import PRESETS, VENDORS

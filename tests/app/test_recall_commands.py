@@ -14,9 +14,9 @@ from ikigai.app.history.recall_commands import (
     quote_event,
 )
 from ikigai.app.json_records.history_records import RecallRecord
+from ikigai.core.context.forget_selection import EventRange, select_events
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
-from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.state.decisions import work
+from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.inputs import Filter, NoteClosed, Submitted
 from ikigai.core.state.memory import next_request
 from ikigai.providers.retry import RetryingProvider

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikigai.core.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage
+from ikigai.core.events.events import Ending, MailSent, MailTaken, TurnEnded, UserMessage
 from ikigai.store.database import Database
 
 

@@ -13,8 +13,8 @@ from ikigai.app.tools.redaction_keys import Redaction
 from ikigai.app.tools.tool_runtime import StandingApprovals, ToolRuntime
 from ikigai.config import Config, login_keys
 from ikigai.config.records import ProviderSettings, ToolSettings
-from ikigai.core.messages import ToolCall
-from ikigai.core.redaction import Redactor
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.secrets.redaction import Redactor
 from ikigai.core.state.inputs import Submitted
 from ikigai.repl.input.user_command import MAX_OUTPUT_BYTES, run_user_command
 from ikigai.store.database import Database

@@ -2,7 +2,7 @@
 
 from ikigai.app.agents.agent_manager import OpenAgent
 from ikigai.app.agents.agent_tree import list_agents
-from ikigai.core.events import MailSent
+from ikigai.core.events.events import MailSent
 from ikigai.core.state.inputs import Change, Send, Submitted
 from ikigai.core.state.memory import replace
 from tests.app.house import House, call, until

@@ -16,11 +16,11 @@ from ikigai.config.key_table import KEY_SPECS, PROFILE_KEYS
 from ikigai.config.profiles import profile_settings
 from ikigai.config.records import ContextSettings
 from ikigai.core.errors import ConfigError, Rejected
-from ikigai.core.events import Choices, StoredEvent
+from ikigai.core.events.events import Choices, StoredEvent
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import next_request
-from ikigai.core.tool_selection import EVERY_SET
+from ikigai.core.tools.tool_selection import EVERY_SET
 from ikigai.core.views.transcript import event_blocks
 from ikigai.repl.commands import permission_commands as permissions
 from tests.core.agent import Agent

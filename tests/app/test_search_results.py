@@ -4,8 +4,8 @@ import pytest
 from wcwidth import wcswidth
 
 from ikigai.app.history.search_results import EVENT_ROWS, NEIGHBOR_ROWS, SCANNED_CHARACTERS, format_neighbors
-from ikigai.core.events import AssistantMessage, SettingsChanged, StoredEvent, UserMessage
-from ikigai.core.messages import Text
+from ikigai.core.events.events import AssistantMessage, SettingsChanged, StoredEvent, UserMessage
+from ikigai.core.events.messages import Text
 
 
 def events(*texts: str) -> list[StoredEvent]:

@@ -16,9 +16,9 @@ from ikigai.config import login_keys as keys
 from ikigai.config.records import ContextSettings, LocalSettings, ModelSettings, ProviderSettings
 from ikigai.core.commands import parsers as meanings
 from ikigai.core.errors import IkigaiError, Unavailable
-from ikigai.core.events import SettingsChanged, StoredEvent
-from ikigai.core.messages import Usage
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.events import SettingsChanged, StoredEvent
+from ikigai.core.events.messages import Usage
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.grants import sealed
 from ikigai.providers.models import ListedModel

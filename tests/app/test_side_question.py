@@ -1,8 +1,8 @@
 """Tests of the request of a side question."""
 
 from ikigai.app.commands.side_question import side_request
-from ikigai.core import events as ev
-from ikigai.core.messages import Role, StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Role, StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Steered, Submitted, ToolDone
 from tests.core.agent import Agent
 

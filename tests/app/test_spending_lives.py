@@ -22,12 +22,12 @@ from hypothesis import strategies as st
 
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.spending_guard import GuardTerms, RunSpending, SpendingGuard, Ticket, day_start
-from ikigai.core.events import Ending, Forked, TurnEnded, UsageReported, UserMessage
-from ikigai.core.messages import Message, Role, Text, Usage
+from ikigai.core.events.events import Ending, Forked, TurnEnded, UsageReported, UserMessage
+from ikigai.core.events.messages import Message, Role, Text, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import StreamFailed
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.spending import NOTHING, Cap, Caps, Money, SpendingQuery
+from ikigai.core.request.spending import NOTHING, Cap, Caps, Money, SpendingQuery
 from ikigai.core.state.inputs import Input, UsageRecorded
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store.agents.agents import Agent

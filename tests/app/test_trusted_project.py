@@ -15,9 +15,9 @@ from ikigai.config import Config, project_files
 from ikigai.config import trusted_folders as trust
 from ikigai.config.project_files import OwnFile
 from ikigai.core.errors import ConfigError, Rejected
-from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.system_prompt import instructions_file, instructions_setting
 from ikigai.core.state.project_limits import ProjectLimits
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.repl.commands import permission_commands as permissions
 from ikigai.tools import tool_files
 

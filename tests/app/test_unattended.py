@@ -10,7 +10,7 @@ import pytest
 from ikigai.app.agents.agent_manager import OpenAgent
 from ikigai.app.agents.agent_tree import list_agents
 from ikigai.app.agents.mailbox import MAX_UNATTENDED_TURNS
-from ikigai.core.events import MailSent
+from ikigai.core.events.events import MailSent
 from ikigai.core.state.inputs import Change, Send, Submitted
 from tests.app.house import House, call, delivered, until
 

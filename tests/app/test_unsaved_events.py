@@ -24,19 +24,19 @@ from ikigai.app.unsaved.spool import keep_events, spool
 from ikigai.app.unsaved.unsaved_events import read_file, run_recover
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config
-from ikigai.core import events as ev
 from ikigai.core.agents.mail import Mail
+from ikigai.core.context.forget_selection import EventRange, select_events
 from ikigai.core.errors import AgentLocked, ConfigError, Misconfigured, Rejected, Unavailable
-from ikigai.core.events import CUT_OFF, Event, MailSent, StoredEvent
-from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.events import events as ev
+from ikigai.core.events.events import CUT_OFF, Event, MailSent, StoredEvent
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.relocation import redact
+from ikigai.core.relocation.unsaved import Unsaved, serialize
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Edit, Filter, Interrupted, Quote, Replied, Send, Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, next_request
-from ikigai.core.transfer import redact
-from ikigai.core.transfer.unsaved import Unsaved, serialize
 from ikigai.providers.scripted import Reply, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import genai_prices
 
-from ikigai.core.messages import Usage
+from ikigai.core.events.messages import Usage
 from tests.providers.anthropic import messages_wire
 from tests.providers.google import gemini
 from tests.support.wire_server import DONE, call_delta, chunk, sse

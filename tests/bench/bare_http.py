@@ -16,8 +16,8 @@ from uuid import uuid4
 import httpx
 import psycopg
 
-from ikigai.core import codec
-from ikigai.core.events import UserMessage
+from ikigai.core.events import codec
+from ikigai.core.events.events import UserMessage
 from ikigai.store.log.append_attempt import new_event_id
 from tests.bench.s03_append import INSERT
 

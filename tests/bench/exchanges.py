@@ -9,7 +9,7 @@ from random import Random
 from types import TracebackType
 from typing import TypeAlias
 
-from ikigai.core.messages import ReplyBlock, StopReason, Text
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text
 from tests.providers.formats import FORMATS
 
 BEFORE = (0.10, 0.25)

@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from ikigai.core import codec
-from ikigai.core.events import Event, StoredEvent, UsageReported
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.events import codec
+from ikigai.core.events.events import Event, StoredEvent, UsageReported
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import (

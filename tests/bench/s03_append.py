@@ -14,13 +14,13 @@ from uuid import UUID
 import psycopg
 
 from ikigai.agent.loop import AgentLoop
-from ikigai.core import codec
-from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events import codec
+from ikigai.core.events.events import StoredEvent, UserMessage
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory
 from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.providers.scripted import ScriptedProvider
 from ikigai.store.database import Database

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from ikigai.core.model import ModelLimits
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.lineage import Span
 from ikigai.core.state.loading import AskAncestry, AskControls, AskPage, AskSpans, Loading, load_memory

@@ -3,13 +3,13 @@
 import time
 from random import Random
 
-from ikigai.core import tokens
-from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
-from ikigai.core.messages import Text
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
+from ikigai.core.events.messages import Text
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, end_turn, evolve
 from ikigai.core.state.memory import next_request
+from ikigai.core.text import tokens
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose

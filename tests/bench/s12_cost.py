@@ -21,15 +21,15 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from ikigai.core import tokens
-from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
-from ikigai.core.messages import Message, Role, Text, ToolSpec
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage
+from ikigai.core.events.messages import Message, Role, Text, ToolSpec
 from ikigai.core.request.build import Request
 from ikigai.core.request.cache_lifetime import READ_PRICE, TTL_SECONDS, WRITE_PRICES, CacheTtl, choose_ttl
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, end_turn, evolve
 from ikigai.core.state.memory import Memory, next_request, replace
+from ikigai.core.text import tokens
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose

@@ -16,15 +16,15 @@ from pydoc_data.topics import topics
 from random import Random
 from typing import NamedTuple
 
-from ikigai.core import tokens
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply import StreamFailed, StreamFinished, TextDelta
 from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import next_request, plain_size
+from ikigai.core.text import tokens
 from ikigai.providers.local.model_server import LocalServer
 from ikigai.providers.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any
 
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import next_request

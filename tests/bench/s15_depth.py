@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import psycopg
 
-from ikigai.core import codec
-from ikigai.core import events as ev
-from ikigai.core.messages import Text
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Text
 from ikigai.core.state.loading import load_memory
 from ikigai.store.database import Database
 from ikigai.store.log.append_attempt import new_event_id

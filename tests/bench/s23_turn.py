@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from ikigai.core.messages import StopReason, Text, ToolCall
+from ikigai.core.events.messages import StopReason, Text, ToolCall
 from tests.bench import histories, peers
 from tests.bench.exchanges import Exchanges, Reply
 from tests.bench.figures import Figure

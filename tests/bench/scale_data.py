@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import psycopg
 
-from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.core.events.codec import SEARCHED_KINDS
 from ikigai.store.search import stems, word_index
 from ikigai.store.search.postings import length_code, pack_documents, pack_words
 from ikigai.store.search.word_index import LoggedEvent, cut_pieces

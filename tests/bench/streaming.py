@@ -21,7 +21,7 @@ from rich.markdown import Markdown
 
 from ikigai.agent.reply_drafts import DRAFT_EVERY
 from ikigai.app.agents.buffered_view import BufferedView
-from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.core.events.events import StoredEvent, UserMessage
 from ikigai.core.request.reply import TextDelta
 from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.views.transcript import Speaker, TranscriptBlock

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
-from ikigai.core import codec
-from ikigai.core.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
+from ikigai.core.events import codec
+from ikigai.core.events.events import Cleared, Rewound, StoredEvent, Totals, TurnEnded
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store.database import Database

@@ -16,10 +16,10 @@ from ikigai import config
 from ikigai.config import Config, diagnostics, layers, records, settings_file, toml_file
 from ikigai.config import key_table as table
 from ikigai.config.project_settings import CAP_SCOPES
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands import arguments
+from ikigai.core.commands.key_actions import KEY_ACTIONS
 from ikigai.core.errors import ConfigError, ConfigErrors
-from ikigai.core.key_actions import KEY_ACTIONS
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.core.vendors import VENDORS
 from ikigai.system import paths
 

@@ -3,7 +3,7 @@
 import pytest
 
 from ikigai.config import load
-from ikigai.core.key_actions import KEY_ACTIONS, active_keys, key_label
+from ikigai.core.commands.key_actions import KEY_ACTIONS, active_keys, key_label
 from ikigai.terminal.input.key_bindings import key_presses
 
 

@@ -12,14 +12,14 @@ from ikigai.app.tools.tool_runtime import ToolRuntime
 from ikigai.config import Config, describe, load
 from ikigai.config.key_table import KEY_SPECS, dotted_path
 from ikigai.config.project_settings import ALLOWED_KEYS, TOOL_SETS, tighten_with
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError, Rejected
-from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.project_limits import ProjectLimits, apply_limits
-from ikigai.core.tool_selection import EVERY_SET, NO_TOOLS, ToolSelection
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import EVERY_SET, NO_TOOLS, ToolSelection
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.repl.commands import permission_commands as permissions
 from tests.core.encoders import encoder, limits
 

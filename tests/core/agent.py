@@ -2,10 +2,10 @@
 
 from typing import TypeVar
 
-from ikigai.core import events as ev
-from ikigai.core.forget.request_size import add_sizes
-from ikigai.core.messages import ReplyBlock, StopReason, Text
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.context.request_size import add_sizes
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Input, Job, Opened, Replied, Submitted

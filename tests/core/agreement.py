@@ -2,9 +2,8 @@
 
 from itertools import count, pairwise
 
-from ikigai.core import tokens
-from ikigai.core.events import Totals, TurnEnded, UsageReported
-from ikigai.core.messages import Block, Message, Role, ToolCall, ToolResult
+from ikigai.core.events.events import Totals, TurnEnded, UsageReported
+from ikigai.core.events.messages import Block, Message, Role, ToolCall, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.state.memory import (
     AgentStatus,
@@ -16,6 +15,7 @@ from ikigai.core.state.memory import (
     summary_messages,
 )
 from ikigai.core.state.window import fit_window
+from ikigai.core.text import tokens
 from ikigai.core.views.context_rule import context_rule
 from tests.core.encoders import encoder
 from tests.core.oracle import Oracle

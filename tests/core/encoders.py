@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import Encoder, ModelLimits
+from ikigai.core.events.messages import Block, Image, Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Encoder, ModelLimits
+from ikigai.core.text import tokens
 
 
 def dumped(value: Any) -> bytes:

@@ -14,16 +14,16 @@ from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
 from ikigai.core.agents.mail import Mail
+from ikigai.core.context.forget_selection import EventRange, Selection, select_events
 from ikigai.core.errors import Rejected
-from ikigai.core.forget.selection import EventRange, Selection, select_events
-from ikigai.core.mcp_tools import MCP_TOOLS_KEY, McpDefinition, McpOffer
-from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, ReplyBlock, StopReason, Text, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.sanitize import storable
 from ikigai.core.state import loading as loading_module
-from ikigai.core.state.decisions import work
+from ikigai.core.state.decisions.decisions import work
+from ikigai.core.state.decisions.overflow import learned_context
+from ikigai.core.state.decisions.stop_reasons import MAX_UNKNOWN_TOOL_ROUNDS
 from ikigai.core.state.effective_settings import RunConfig, RunProfile
 from ikigai.core.state.inputs import (
     Approved,
@@ -56,8 +56,8 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.loading import AskPage, AskSpans, load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, offered_tools, plain_size, request_frame
-from ikigai.core.state.overflow import learned_context
-from ikigai.core.state.stop_reasons import MAX_UNKNOWN_TOOL_ROUNDS
+from ikigai.core.text.sanitize import storable
+from ikigai.core.tools.mcp_tools import MCP_TOOLS_KEY, McpDefinition, McpOffer
 from tests.core.agreement import agrees
 from tests.core.encoders import LIMITS
 from tests.core.oracle import Oracle, effective

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import NamedTuple, Protocol, TypeVar
 
-from ikigai.core import codec
-from ikigai.core.events import Event, StoredEvent, Undone
+from ikigai.core.events import codec
+from ikigai.core.events.events import Event, StoredEvent, Undone
 from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.sanitize import storable
 from ikigai.core.state.grants import Seal, sealed
 from ikigai.core.state.lineage import Ancestor, Span
 from ikigai.core.state.loading import (
@@ -29,6 +28,7 @@ from ikigai.core.state.loading import (
     Question,
     Reading,
 )
+from ikigai.core.text.sanitize import storable
 
 T = TypeVar("T")
 ENDS_A_REPLY = ("assistant", "turn_end")

@@ -11,9 +11,8 @@ from dataclasses import replace as copy
 
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
-from ikigai.core.mcp_tools import offered_specs
-from ikigai.core.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Block, Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import (
     MAIL_PREFIX,
     NOT_RUN,
@@ -24,6 +23,7 @@ from ikigai.core.request.build import (
 )
 from ikigai.core.request.pins import Pin, frame_pin
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
+from ikigai.core.tools.mcp_tools import offered_specs
 from tests.core.encoders import encoder
 
 NONE = ev.Totals()

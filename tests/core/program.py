@@ -6,12 +6,11 @@ from typing import Any
 from hypothesis.stateful import RuleBasedStateMachine
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
+from ikigai.core.context.request_size import add_sizes
 from ikigai.core.errors import Rejected
-from ikigai.core.forget.request_size import add_sizes
-from ikigai.core.mcp_tools import MCP_TOOLS_KEY
-from ikigai.core.model import ModelLimits
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.events import events as ev
+from ikigai.core.request.model import ModelLimits
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve, is_accepted
 from ikigai.core.state.inputs import (
@@ -25,6 +24,7 @@ from ikigai.core.state.inputs import (
 )
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
+from ikigai.core.tools.mcp_tools import MCP_TOOLS_KEY
 from tests.core.agreement import counts_as_told
 from tests.core.memory_log import Logs, MemoryLog, seal
 from tests.core.oracle import effective

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.events import Choices
+from ikigai.core.events.events import Choices
+from ikigai.core.tools.approval_mode import ApprovalMode
 
 MODES = [ApprovalMode.READ_ONLY, ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO, ApprovalMode.YOLO]
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ikigai.core import codec
-from ikigai.core import events as ev
-from ikigai.core.messages import Citation, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
-from ikigai.core.sanitize import storable
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Citation, Image, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.text.sanitize import storable
 from tests import GOLDEN
 
 ROWS = [json.loads(line) for line in (GOLDEN / "rows.jsonl").read_text().splitlines()]

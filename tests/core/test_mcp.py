@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ikigai.core.mcp_tools import (
+from ikigai.core.tools.mcp_tools import (
     CALL_TOOL,
     SEARCH_TOOL,
     McpDefinition,

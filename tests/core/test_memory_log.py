@@ -1,7 +1,7 @@
 """These tests check the double of the store, which the tests of the core rely on."""
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Text
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Text
 from ikigai.core.ports import Log
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import load_memory

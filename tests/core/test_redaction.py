@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.redaction import MIN_OWN_SECRET, Redactor, StreamRedactor, find_markers, looks_like_key
-from ikigai.core.shown_text import ShownText
+from ikigai.core.secrets.redaction import MIN_OWN_SECRET, Redactor, StreamRedactor, find_markers, looks_like_key
+from ikigai.core.text.shown_text import ShownText
 
 KEY = "k7" * 20
 PASSWORD = 'p"ä/ss\\w@rd+1'

@@ -10,9 +10,9 @@ from random import Random
 
 import pytest
 
-from ikigai.core.redaction import Redactor, looks_like_key
-from ikigai.core.token_formats import TOKEN_FORMATS
-from ikigai.core.token_search import find_tokens
+from ikigai.core.secrets.redaction import Redactor, looks_like_key
+from ikigai.core.secrets.token_formats import TOKEN_FORMATS
+from ikigai.core.secrets.token_search import find_tokens
 
 LOWER, UPPER, DIGITS = string.ascii_lowercase, string.ascii_uppercase, string.digits
 BASE62 = LOWER + UPPER + DIGITS

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.tokens import count_tokens, format_tokens, image_tokens, max_bytes
+from ikigai.core.text.tokens import count_tokens, format_tokens, image_tokens, max_bytes
 from tests.core.vectors import cases
 
 VECTORS = [case for case in cases("image_tokens", "image_tokens.json") if "base64_length" in case["input"]]

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.tool_selection import CHOSEN_SETS, EVERY_SET, NO_TOOLS, ToolSelection
+from ikigai.core.tools.tool_selection import CHOSEN_SETS, EVERY_SET, NO_TOOLS, ToolSelection
 
 SETS = ("files", "shell", "web")
 selections = st.lists(st.sampled_from([*SETS, EVERY_SET]), unique=True).map(lambda names: ToolSelection(tuple(names)))

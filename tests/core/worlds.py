@@ -3,13 +3,13 @@
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.events import Choices
-from ikigai.core.messages import Image, Text, Thinking, ToolCall, ToolSpec
+from ikigai.core.events.events import Choices
+from ikigai.core.events.messages import Image, Text, Thinking, ToolCall, ToolSpec
 from ikigai.core.state.effective_settings import RunConfig, RunProfile, WindowRules
 from ikigai.core.state.project_limits import ProjectLimits
 from ikigai.core.state.tool_results import ToolResultLimits
-from ikigai.core.tool_selection import EVERY_SET, ToolSelection
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import EVERY_SET, ToolSelection
 from tests.core.encoders import cramped, encoder, limits
 from tests.core.memory_log import seal
 

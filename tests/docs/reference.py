@@ -11,10 +11,10 @@ from typing import Any
 from ikigai.cli import help_pages, run_options, subcommands
 from ikigai.config import settings_file
 from ikigai.config.key_table import KEY_SPECS, KeyPath
+from ikigai.core.commands.key_actions import KEY_ACTIONS, key_label
+from ikigai.core.commands.key_help import FIXED_KEYS
 from ikigai.core.commands.table import COMMANDS
 from ikigai.core.errors import EXIT_CODES
-from ikigai.core.key_actions import KEY_ACTIONS, key_label
-from ikigai.core.key_help import FIXED_KEYS
 from tests import GOLDEN, ROOT
 from tests.docs.markdown import code, page, prose, table
 
@@ -76,7 +76,7 @@ def keys() -> str:
     rows = [(code(", ".join(map(key_label, each.keys))), prose(each.help), code(each.name)) for each in KEY_ACTIONS]
     return page(
         "Keys",
-        "ikigai/core/key_actions.py, ikigai/core/key_help.py",
+        "ikigai/core/commands/key_actions.py, ikigai/core/commands/key_help.py",
         "`?` on an empty line and `/keys` show this list in the program, with your own keys.",
         table(("key", "what it does", "action"), rows),
         "The table `[keys]` of the configuration gives an action other keys by its name.",

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core import events as ev
-from ikigai.core.messages import StopReason, Text
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text
+from ikigai.core.relocation.unsaved import serialize
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.inputs import CallModel, Replied, Submitted
-from ikigai.core.transfer.unsaved import serialize
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS
 from tests.e2e.account import ECHO, Account, refused

@@ -16,10 +16,10 @@ import msgspec
 from ikigai.app.run import services as app
 from ikigai.app.tools.tool_runtime import ToolRuntime, no_subagents
 from ikigai.cli import main as cli
-from ikigai.core import codec
 from ikigai.core.agents.subagent_port import Subagents
-from ikigai.core.events import Event
-from ikigai.core.messages import ToolSpec
+from ikigai.core.events import codec
+from ikigai.core.events.events import Event
+from ikigai.core.events.messages import ToolSpec
 from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft
 from ikigai.store.log.log import AgentLog

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ikigai.core.errors import Rejected
-from ikigai.core.transfer.renumber import RawRow
+from ikigai.core.relocation.renumber import RawRow
 from ikigai.export.json_export import ExportInfo, JsonExport, JsonlExport
 from ikigai.export.json_import import ImportReader
 

@@ -9,10 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from ikigai.core import codec
-from ikigai.core import events as ev
-from ikigai.core.messages import Citation, Image, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.transfer.renumber import RawRow
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Citation, Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.relocation.renumber import RawRow
 from ikigai.export import html, markdown_export
 from ikigai.export.json_export import ExportInfo
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ikigai.core.messages import Image
+from ikigai.core.events.messages import Image
 from ikigai.images import read_picture
 
 

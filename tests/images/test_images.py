@@ -18,7 +18,7 @@ from PIL import Image as Pillow
 from PIL import ImageCms, ImageDraw, PngImagePlugin
 
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Image
+from ikigai.core.events.messages import Image
 from ikigai.images import MAX_EDGE_PIXELS, MAX_IMAGE_BYTES, read_picture
 from ikigai.images.picture_files import GIF, JPEG, MAX_PICTURE_FILE_BYTES, PNG, WEBP, media_type_of
 from ikigai.images.strip_metadata import strip_metadata

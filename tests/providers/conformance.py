@@ -8,10 +8,10 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ikigai.core.events import AssistantMessage, Event, UsageReported, UserMessage
-from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
-from ikigai.core.model import Provider
+from ikigai.core.events.events import AssistantMessage, Event, UsageReported, UserMessage
+from ikigai.core.events.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.cross_model import portable_name
+from ikigai.core.request.model import Provider
 from ikigai.core.request.reply import StreamFailed, StreamFinished
 from ikigai.core.state.inputs import Approved, CallModel, Failed, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import AgentStatus, next_request

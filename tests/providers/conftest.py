@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.messages import Message, Role, Text
-from ikigai.core.model import Provider
+from ikigai.core.events.messages import Message, Role, Text
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import Provider
 from ikigai.core.request.reply import (
     CitationDelta,
     FailureKind,
@@ -20,7 +20,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
 )
 from ikigai.core.request.reply_builder import ReplyBuilder
-from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.formats import FORMATS, Format

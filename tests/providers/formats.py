@@ -4,8 +4,8 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, Usage
-from ikigai.core.model import Provider
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, Usage
+from ikigai.core.request.model import Provider
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.google.provider import GoogleProvider
 from ikigai.providers.models import ModelCatalog

@@ -5,8 +5,8 @@ import json
 
 from hypothesis import strategies as st
 
-from ikigai.core.forget.matching import ANSWER_SCHEMA
-from ikigai.core.messages import (
+from ikigai.core.context.forget_matching import ANSWER_SCHEMA
+from ikigai.core.events.messages import (
     Document,
     DocumentKind,
     Image,

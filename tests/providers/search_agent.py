@@ -4,14 +4,14 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import Message, Role, StopReason, Text
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import Message, Role, StopReason, Text
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Replied, Submitted
 from ikigai.core.state.memory import next_request
-from ikigai.core.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
 from tests.core.agent import Agent
 from tests.providers.conformance import TOOLS
 from tests.providers.conftest import KEY, measured

@@ -7,8 +7,8 @@ that makes such a stream is not to load the SDK with it.
 import json
 from typing import Any, NamedTuple
 
-from ikigai.core.messages import Citation, ReplyBlock, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.vendor_search import VENDOR_SEARCH
+from ikigai.core.events.messages import Citation, ReplyBlock, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH
 from tests.providers.anthropic import messages_wire as wire
 from tests.providers.google import gemini
 from tests.support.wire_server import sse as data

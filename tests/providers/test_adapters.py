@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import Message, Role, Text
+from ikigai.core.events.messages import Message, Role, Text
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFinished
 from ikigai.providers import failures

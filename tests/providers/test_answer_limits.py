@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import StopReason, Text
+from ikigai.core.events.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
 from ikigai.providers.answer_limits import MAX_ANSWER_BYTES, MAX_LINE_BYTES, UnusableAnswer, decompress
 from ikigai.providers.event_stream import EventDecoder

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import Image, Message, Role, StopReason, Text, ToolCall, Usage
+from ikigai.core.events.messages import Image, Message, Role, StopReason, Text, ToolCall, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
-from ikigai.core.vendor_search import VENDOR_SEARCH_SPEC
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH_SPEC
 from ikigai.providers import clouds
 from ikigai.providers.anthropic.cloud_messages import BedrockMessagesEncoder, VertexMessagesEncoder
 from ikigai.providers.local.provider import LocalModel

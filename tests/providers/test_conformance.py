@@ -19,8 +19,8 @@ from llmock.scenarios import Reply
 from llmock.scenarios import ToolCall as Called
 from msgspec.structs import replace
 
-from ikigai.core.events import AssistantMessage, TurnEnded, UsageReported, UserMessage
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.events import AssistantMessage, TurnEnded, UsageReported, UserMessage
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.cross_model import portable_name
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.core.state.effective_settings import RunConfig
@@ -36,7 +36,7 @@ from ikigai.core.state.inputs import (
     ToolDone,
 )
 from ikigai.core.state.memory import AgentStatus, next_request
-from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 from ikigai.providers.local.provider import LocalModel
 from ikigai.providers.models import ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.request.reply import NOT_AN_OBJECT, FailureKind, StreamFailed, StreamFinished
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.memory import next_request

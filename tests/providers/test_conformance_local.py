@@ -12,11 +12,11 @@ import httpx
 import pytest
 
 from ikigai.agent.one_shot import complete
-from ikigai.core.events import AssistantMessage, UsageReported
-from ikigai.core.forget.matching import ANSWER_SCHEMA
-from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import ModelLimits
+from ikigai.core.context.forget_matching import ANSWER_SCHEMA
+from ikigai.core.events.events import AssistantMessage, UsageReported
+from ikigai.core.events.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
 from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.state.effective_settings import RunConfig

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import StopReason, Text
+from ikigai.core.events.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
 from ikigai.providers.retry import RetryingProvider
 from tests.providers.certificates import signed_itself
@@ -243,7 +243,7 @@ async def test_sdk_is_loaded_by_warm_and_not_before_and_a_request_loads_nothing(
     sdk = {"anthropic": "anthropic", "google": "google.genai"}.get(form.api, "openai")
     code = f"""
 import asyncio, sys
-from ikigai.core.messages import Message, Role, Text
+from ikigai.core.events.messages import Message, Role, Text
 from ikigai.core.request.build import Request
 from {form.make.__module__} import {form.make.__name__} as Provider
 provider = Provider("{form.provider}", sys.argv[1], "key"{api})

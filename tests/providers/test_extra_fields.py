@@ -12,7 +12,7 @@ from ikigai.app.run import factories
 from ikigai.app.tools.redaction_keys import Redaction
 from ikigai.config import Config
 from ikigai.core.errors import ConfigError
-from ikigai.core.messages import StopReason, Text
+from ikigai.core.events.messages import StopReason, Text
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import StreamFailed, StreamFinished
 from tests.providers.conftest import ask, collect, measured

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.messages import ToolSpec
+from ikigai.core.events.messages import ToolSpec
 from ikigai.core.request.reply import FailureKind
 from ikigai.providers.error_bodies import retry_after
 from ikigai.providers.failures import (

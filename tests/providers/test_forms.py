@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from ikigai.agent.one_shot import complete
-from ikigai.core.forget.matching import ANSWER_SCHEMA
-from ikigai.core.messages import Message, Role, StopReason, Text
+from ikigai.core.context.forget_matching import ANSWER_SCHEMA
+from ikigai.core.events.messages import Message, Role, StopReason, Text
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
 from tests.providers.conftest import KEY, collect, measured, reply

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from ikigai.core.messages import Image, Message, Role, Text
+from ikigai.core.events.messages import Image, Message, Role, Text
 from ikigai.core.request.build import Request
 from ikigai.providers.encoding import LARGE_BODY_BYTES, write_body, write_countable
 from tests.providers.conftest import KEY

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.messages import Message
+from ikigai.core.events.messages import Message
 from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, max_bytes
 from ikigai.providers.models import ModelCatalog
 from ikigai.providers.pool import Endpoint, LocalModel, ProviderPool

@@ -8,7 +8,7 @@ import pytest
 
 from ikigai.core.commands.arguments import THINKING_LEVELS
 from ikigai.core.errors import ConfigError
-from ikigai.core.model import ModelLimits
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.vendors import VENDORS
 from ikigai.providers import bundled_models
 from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits, default_model
@@ -448,7 +448,7 @@ def test_model_to_start_with(keys: set[str], provider: str | None):
 
 LOADED = """
 import sys
-import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.model
+import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.request.model
 before = set(sys.modules)
 import ikigai.providers.models as models
 assert not models.bundled_models.load.cache_info().currsize, "read before it is needed"

@@ -9,12 +9,12 @@ import msgspec
 import pypdf
 import pytest
 
-from ikigai.core import codec
-from ikigai.core.events import UserMessage
-from ikigai.core.messages import Document, DocumentKind, Message, Role, Text
+from ikigai.core.events import codec
+from ikigai.core.events.events import UserMessage
+from ikigai.core.events.messages import Document, DocumentKind, Message, Role, Text
 from ikigai.core.request.build import Request, append_event
 from ikigai.core.request.cross_model import document_text
-from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.google.generate_content_api import ContentsEncoder

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.messages import Image, Message, Role, Text
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.messages import Image, Message, Role, Text
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFailed, StreamFinished, TextDelta
 from ikigai.providers.failures import ProviderRequestFailed
 from ikigai.providers.local.provider import LocalModel

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.messages import StopReason, Text
+from ikigai.core.events.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
 from ikigai.providers import preconnect
 from tests.providers.certificates import signed_itself

@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import next_request

@@ -10,7 +10,7 @@ import pytest
 from genai_prices.data import providers
 from msgspec.structs import replace
 
-from ikigai.core.messages import Usage
+from ikigai.core.events.messages import Usage
 from ikigai.core.vendors import VENDORS
 from ikigai.providers.bundled_models import load
 from ikigai.providers.prices import UNPRICED, ModelPrices, PricedUsage, price_request
@@ -230,7 +230,7 @@ def test_decimals_are_exact():
 IMPORTS = """
 import sys
 import ikigai.providers.prices as prices
-from ikigai.core.messages import Usage
+from ikigai.core.events.messages import Usage
 heavy = {"genai_prices", "pydantic", "httpx2", "decimal"}
 print(*sorted(heavy & set(sys.modules)))
 prices.price_request("local/x", Usage(1, 1), 0.0)
@@ -254,7 +254,7 @@ MISSING = """
 import sys
 sys.modules["genai_prices"] = None
 import ikigai.providers.prices as prices
-from ikigai.core.messages import Usage
+from ikigai.core.events.messages import Usage
 prices.preload()
 assert prices.price_request("openai/gpt-5", Usage(1, 1), 0.0) == prices.UNPRICED
 """

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from ikigai.core.messages import StopReason
+from ikigai.core.events.messages import StopReason
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import (
     FailureKind,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
 from ikigai.providers.openai.chat_api import ChatEncoder

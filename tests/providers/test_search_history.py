@@ -10,11 +10,11 @@ import pytest
 from ikigai.agent.forget import ForgetContext
 from ikigai.agent.summary_writer import SummaryWriter
 from ikigai.agent.usage_meter import no_price
-from ikigai.core import events as ev
-from ikigai.core.condense.plan import appended_request, choose_scope, format_turns
-from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.context.condense_plan import appended_request, choose_scope, format_turns
+from ikigai.core.context.condense_threshold import CondenseOptions
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import CallModel, Change, Condensed, Replied, Submitted, Undo
 from ikigai.core.state.memory import Memory
 from tests.core.agent import Agent

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.messages import StopReason, Text
+from ikigai.core.events.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.providers.vendor import MACHINE_HEADERS
 from tests.providers.conftest import KEY, ask, collect

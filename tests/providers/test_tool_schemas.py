@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.events.messages import Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import Request
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder

@@ -7,15 +7,25 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.events import AssistantMessage, TurnEnded, UserMessage
-from ikigai.core.messages import Message, ReplyBlock, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.events.events import AssistantMessage, TurnEnded, UserMessage
+from ikigai.core.events.messages import (
+    Message,
+    ReplyBlock,
+    Role,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from ikigai.core.request.build import CONTINUE_TEXT
 from ikigai.core.request.reply import StreamFailed, StreamFinished, UsageUpdate
 from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft, draft_parts
 from ikigai.core.state.inputs import CallModel, Change, Clear, Failed, Interrupted, Opened, Replied, Submitted, Undo
 from ikigai.core.state.memory import next_request, replace
-from ikigai.core.vendor_search import MAX_SEARCHES, VENDOR_SEARCH
+from ikigai.core.tools.vendor_search import MAX_SEARCHES, VENDOR_SEARCH
 from ikigai.core.vendors import CLOUDS, vendor_of_model
 from ikigai.providers.event_stream import EventDecoder
 from ikigai.providers.local.provider import LocalModel

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall
+from ikigai.core.events.messages import StopReason, Text, Thinking, ToolCall
 from ikigai.core.request.reply import StreamFailed, StreamFinished
 from tests.providers.conftest import collect, reply
 from tests.providers.formats import FORMATS, Format

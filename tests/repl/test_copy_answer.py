@@ -4,10 +4,10 @@ import pytest
 
 from ikigai.app.commands import info_commands as answers
 from ikigai.core.errors import Rejected
-from ikigai.core.events import AssistantMessage, Event, UserMessage
-from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
-from ikigai.core.sanitize import clean
+from ikigai.core.events.events import AssistantMessage, Event, UserMessage
+from ikigai.core.events.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.state.inputs import Clear, Submitted
+from ikigai.core.text.sanitize import clean
 from ikigai.repl.commands import completions as completing
 from ikigai.repl.commands import copy_answer as copying
 from tests.core.agent import Agent

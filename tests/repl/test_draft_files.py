@@ -13,7 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from ikigai.core.errors import Unavailable
-from ikigai.core.events import StoredEvent, UserMessage
+from ikigai.core.events.events import StoredEvent, UserMessage
 from ikigai.repl.drafts import input_drafts as typed
 from ikigai.repl.drafts.draft_files import DraftFiles
 from ikigai.repl.drafts.input_drafts import CLOCK_SKEW, without_sent

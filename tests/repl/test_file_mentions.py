@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from ikigai.app.attachments.attachments import read_mentions
-from ikigai.core.lookalikes import visible_name
-from ikigai.core.mentions import format_mention
-from ikigai.core.messages import Document
+from ikigai.core.commands.mentions import format_mention
+from ikigai.core.events.messages import Document
+from ikigai.core.text.lookalikes import visible_name
 from ikigai.repl.input.file_mentions import MAX_OFFERED, FileMentions
 from ikigai.tools.files import listing
 

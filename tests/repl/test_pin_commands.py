@@ -9,12 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from ikigai.core.errors import Rejected
-from ikigai.core.events import SettingsChanged
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events.events import SettingsChanged
 from ikigai.core.request.pins import list_pins
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import next_request
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.repl.commands import pin_commands as pinning
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits

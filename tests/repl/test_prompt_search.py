@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core import events as ev
+from ikigai.core.events import events as ev
 from ikigai.core.search.prompt_history import SentPrompt
 from ikigai.repl.input.prompt_search import PromptSearch
 from ikigai.store.database import Database

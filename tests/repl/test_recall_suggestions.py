@@ -9,9 +9,9 @@ import pytest
 
 from ikigai.config import Config
 from ikigai.config.records import ContextSettings
-from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.redaction import Redactor
+from ikigai.core.context.forget_selection import EventRange, select_events
 from ikigai.core.search.recall_choice import HEADER
+from ikigai.core.secrets.redaction import Redactor
 from ikigai.core.state.inputs import Filter, Undo
 from ikigai.repl.input.input_router import own_words
 from ikigai.repl.input.recall_suggestions import PAUSE_SECONDS, RecallSuggestions

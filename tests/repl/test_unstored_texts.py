@@ -4,7 +4,7 @@ from types import SimpleNamespace
 from typing import cast
 
 from ikigai.agent.input_queue import InputQueue
-from ikigai.core.events import UserMessage
+from ikigai.core.events.events import UserMessage
 from ikigai.core.state.inputs import Submitted
 from ikigai.repl.active_agent import ActiveAgent
 

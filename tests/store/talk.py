@@ -2,10 +2,10 @@
 
 from collections.abc import Sequence
 
-from ikigai.core import events as ev
-from ikigai.core.forget.request_size import add_sizes
-from ikigai.core.messages import StopReason, Text
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.context.request_size import add_sizes
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import CallModel, Input, Opened, Replied, Submitted

@@ -10,8 +10,8 @@ import psycopg
 import pytest
 
 from ikigai.app.agents import agent_tree
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import Usage
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import Usage
 from ikigai.store.agents.agents import Agent, id_bounds
 from ikigai.store.database import Database
 from ikigai.store.sql import agent_lists, agents

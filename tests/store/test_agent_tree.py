@@ -6,12 +6,12 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ikigai.core import codec
-from ikigai.core import events as ev
 from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, build_tree
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
-from ikigai.core.messages import StopReason, Text
-from ikigai.core.state.decisions import work
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text
+from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Interrupted, Replied, SetMark, Submitted
 from ikigai.core.state.loading import AskAncestry, AskControls, load_memory

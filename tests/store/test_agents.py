@@ -8,8 +8,8 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
+from ikigai.core.events import events as ev
 from ikigai.store.agents import agent_names
 from ikigai.store.database import MAX_COUNTED_AGENTS, Database
 from tests.conftest import MIGRATIONS

@@ -5,8 +5,8 @@ import uuid
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked
+from ikigai.core.events import events as ev
 from ikigai.store.database import Database
 
 CHANGES = (

@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
+from ikigai.core.events import events as ev
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from tests.store.proxy import TO_CLIENT, TO_SERVER

@@ -7,7 +7,7 @@ import random
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
+from ikigai.core.events import events as ev
 from ikigai.store.connection import connection_watch
 from ikigai.store.connection.connection_watch import LOOK_SECONDS, SPREAD_SECONDS, ConnectionWatch
 from ikigai.store.database import Database

@@ -12,8 +12,8 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, IkigaiError, Rejected
+from ikigai.core.events import events as ev
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, SetMark, Submitted
 from ikigai.store.database import Database

@@ -10,9 +10,9 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Unavailable
-from ikigai.core.messages import Text, Usage
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Text, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import load_memory
 from ikigai.store.database import Database

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
+from ikigai.core.events import events as ev
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark
 from ikigai.core.state.loading import load_memory

@@ -9,13 +9,13 @@ import pytest
 
 from ikigai.app.unsaved.spool import spool
 from ikigai.app.unsaved.unsaved_events import put_back
-from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, LogDiverged
+from ikigai.core.events import events as ev
+from ikigai.core.relocation import known_tail
+from ikigai.core.relocation.unsaved import Unsaved, read
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state import grants
 from ikigai.core.state.loading import load_memory
-from ikigai.core.transfer import known_tail
-from ikigai.core.transfer.unsaved import Unsaved, read
 from ikigai.store.database import Database
 from ikigai.store.log import healing
 from ikigai.store.sql.usage import FILL_HOURS

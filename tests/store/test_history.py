@@ -3,9 +3,9 @@
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult
-from ikigai.core.state.decisions import work
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, StopReason, Text, ToolCall, ToolResult
+from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.inputs import CallModel, Clear, Replied, RewindTo, SetMark, Steered, Submitted
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database

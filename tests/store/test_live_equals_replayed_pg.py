@@ -8,10 +8,10 @@ import psycopg
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core import codec
-from ikigai.core.events import Event, Filtered, StoredEvent, TurnEnded, Undone
-from ikigai.core.forget.selection import SENT_EVENTS, EventRange
-from ikigai.core.messages import Text
+from ikigai.core.context.forget_selection import SENT_EVENTS, EventRange
+from ikigai.core.events import codec
+from ikigai.core.events.events import Event, Filtered, StoredEvent, TurnEnded, Undone
+from ikigai.core.events.messages import Text
 from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Clear, Filter, Undo

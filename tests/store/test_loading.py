@@ -8,9 +8,9 @@ from typing import cast
 import psycopg
 import pytest
 
-from ikigai.core import codec
-from ikigai.core import events as ev
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.lineage import Span

@@ -6,9 +6,9 @@ import time
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked
-from ikigai.core.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.inputs import Change, Clear, Opened, RewindTo, SetMark, Submitted
 from ikigai.core.state.loading import load_memory

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Unavailable
-from ikigai.core.transfer.renumber import RawRow
+from ikigai.core.events import events as ev
+from ikigai.core.relocation.renumber import RawRow
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from tests.conftest import MIGRATIONS

@@ -9,7 +9,7 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from ikigai.core.spending import SpendingQuery
+from ikigai.core.request.spending import SpendingQuery
 from ikigai.core.state.loading import load_memory
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database

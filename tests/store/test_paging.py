@@ -6,8 +6,8 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
+from ikigai.core.events import events as ev
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
 from ikigai.repl.history_source import MAX_PAGE_BYTES, HistorySource
 from ikigai.store.database import Database

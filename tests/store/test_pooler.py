@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from psycopg import conninfo
 
-from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
+from ikigai.core.events import events as ev
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Connection
 from ikigai.store.database import Database

@@ -10,15 +10,15 @@ from uuid import UUID
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected
-from ikigai.core.messages import Image, Role, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import ModelLimits
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, Role, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.relocation.redact import PURGED_TEXT, PurgeTarget
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.memory import next_request
-from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.store.database import Database
 from ikigai.store.embedded.server import find_binaries

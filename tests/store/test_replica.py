@@ -6,8 +6,8 @@ from uuid import uuid4
 
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import StoreError
+from ikigai.core.events import events as ev
 from ikigai.core.state.loading import Reading, load_memory
 from ikigai.store import database as databases
 from ikigai.store.connection import replica as replicas

@@ -5,8 +5,8 @@ from typing import LiteralString
 
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Misconfigured, Unavailable
+from ikigai.core.events import events as ev
 from ikigai.store.database import Database
 from tests.conftest import LEAVE, MIGRATIONS
 from tests.support.cluster import Cluster, running_cluster, wait_until

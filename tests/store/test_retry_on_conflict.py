@@ -10,7 +10,7 @@ import psycopg
 import pytest
 
 from ikigai.core.errors import StoreError
-from ikigai.core.transfer.redact import PurgeTarget
+from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.store.connection.retry_on_conflict import RETRY_SECONDS, retry_on_conflict
 from ikigai.store.database import Database
 from ikigai.store.purge.purge import LAST_ID

@@ -13,9 +13,9 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.agents.tree import THIS_PROGRAM
 from ikigai.core.errors import BadDatabase, Misconfigured, NewerSchema, Unavailable
+from ikigai.core.events import events as ev
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.loading import CONTROL_KINDS, TURN_KINDS, load_memory
 from ikigai.store.connection.connection import DatabaseSession

@@ -14,8 +14,8 @@ import pytest
 from psycopg import conninfo
 
 from ikigai.app.run.open_database import check_server
-from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase
+from ikigai.core.events import events as ev
 from ikigai.store.connection import server_probe
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.server_probe import ServerProbe, probe

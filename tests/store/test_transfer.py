@@ -10,17 +10,17 @@ import msgspec
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
+from ikigai.core.context.forget_selection import EventRange, select_events
 from ikigai.core.errors import Rejected
-from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.state.decisions import work
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.relocation.renumber import RawRow
+from ikigai.core.relocation.turn_ends import TurnEnds
+from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.effective_settings import WindowRules
 from ikigai.core.state.inputs import CallModel, Change, Clear, Filter, Replied, RewindTo, SetMark, Submitted, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, next_request, replace
-from ikigai.core.transfer.renumber import RawRow
-from ikigai.core.transfer.turn_ends import TurnEnds
 from ikigai.export.json_export import ExportInfo, JsonlExport
 from ikigai.export.json_import import ImportReader
 from ikigai.store.agents.agents import Agent

@@ -16,11 +16,11 @@ import msgspec
 import psycopg
 import pytest
 
-from ikigai.core import codec
-from ikigai.core import events as ev
-from ikigai.core.messages import Usage
-from ikigai.core.spending import NOTHING, Money, SpendingQuery
-from ikigai.core.transfer.redact import PurgeTarget
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Usage
+from ikigai.core.relocation.redact import PurgeTarget
+from ikigai.core.request.spending import NOTHING, Money, SpendingQuery
 from ikigai.core.views.usage_totals import UsageTotals, sum_totals, totals_of
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database

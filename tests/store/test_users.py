@@ -9,8 +9,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from ikigai.core import events as ev
 from ikigai.core.errors import BadDatabase, IkigaiError, Misconfigured, Rejected, Unavailable
+from ikigai.core.events import events as ev
 from ikigai.store.connection.address import MAX_NAME_BYTES
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.database import Database

@@ -10,8 +10,8 @@ from uuid import UUID, uuid4
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark
 from ikigai.store.database import Database
 from tests.store.talk import Talk

@@ -11,8 +11,8 @@ import msgspec
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import AgentLocked, Rejected
+from ikigai.core.events import events as ev
 from ikigai.core.state.loading import load_memory
 from ikigai.store.connection import address
 from ikigai.store.database import Database

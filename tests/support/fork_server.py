@@ -48,8 +48,8 @@ PROGRAM = (
     "ikigai.app.run.services", "ikigai.app.run.setting_changes", "ikigai.app.run.surroundings",
     "ikigai.app.tools.build_tools", "ikigai.app.tools.redaction_keys", "ikigai.app.tools.tool_runtime",
     "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields", "ikigai.core.commands.command_help",
-    "ikigai.core.mentions", "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy",
-    "ikigai.core.search.recall_choice", "ikigai.core.state.prompt_prefix", "ikigai.core.token_search",
+    "ikigai.core.commands.mentions", "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy",
+    "ikigai.core.search.recall_choice", "ikigai.core.secrets.token_search", "ikigai.core.state.prompt_prefix",
     "ikigai.headless.print_mode", "ikigai.providers.local.weights", "ikigai.providers.openai.provider",
     "ikigai.providers.prices", "ikigai.repl.cold_cache", "ikigai.repl.drafts.draft_files", "ikigai.repl.exit_message",
     "ikigai.repl.input.recall_suggestions", "ikigai.repl.opening", "ikigai.repl.repl", "ikigai.repl.welcome",
@@ -167,7 +167,7 @@ def compute_once() -> None:
 
     from ikigai.cli import run_options, subcommands
     from ikigai.config import load
-    from ikigai.core.sanitize import Cleaner, clean, clean_line
+    from ikigai.core.text.sanitize import Cleaner, clean, clean_line
     from ikigai.store.connection import sqlstate
     from ikigai.terminal.render.markdown import render
 

@@ -2,11 +2,11 @@
 
 import time
 
-from ikigai.core import codec
-from ikigai.core.events import ToolStarted
-from ikigai.core.messages import Role, ToolCall, ToolResult
-from ikigai.core.model import ModelLimits
+from ikigai.core.events import codec
+from ikigai.core.events.events import ToolStarted
+from ikigai.core.events.messages import Role, ToolCall, ToolResult
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.loading import TURN_KINDS, load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request

@@ -19,8 +19,8 @@ from typing import Any
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions, NoServices
 from ikigai.app.history.recall_commands import MAX_EXCERPT_CHARACTERS, MAX_EXCERPTS, format_excerpts
-from ikigai.core.condense.threshold import CondenseOptions
-from ikigai.core.model import ModelLimits
+from ikigai.core.context.condense_threshold import CondenseOptions
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.loading import load_memory

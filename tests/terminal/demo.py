@@ -21,16 +21,16 @@ tty.open(styles.paint("prompt", styles.sign(USER)) + " ")
 from ikigai.app.agents.buffered_view import BufferedView  # noqa: E402
 from ikigai.config.records import TerminalSettings  # noqa: E402
 from ikigai.core.commands.table import COMMANDS  # noqa: E402
-from ikigai.core.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402
-from ikigai.core.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
-from ikigai.core.model import ModelLimits  # noqa: E402
-from ikigai.core.questions import Choice, Question  # noqa: E402
+from ikigai.core.events.events import AssistantMessage, Ending, Event, StoredEvent, UserMessage  # noqa: E402
+from ikigai.core.events.messages import Message, Text, Thinking, ToolCall, ToolResult  # noqa: E402
 from ikigai.core.request.build import Request  # noqa: E402
+from ikigai.core.request.model import ModelLimits  # noqa: E402
 from ikigai.core.request.reply import RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta  # noqa: E402
 from ikigai.core.state.effective_settings import RunConfig  # noqa: E402
 from ikigai.core.state.fold import empty_memory, end_turn, evolve  # noqa: E402
 from ikigai.core.state.memory import Memory  # noqa: E402
 from ikigai.core.views.context_rule import ContextRule  # noqa: E402
+from ikigai.core.views.questions import Choice, Question  # noqa: E402
 from ikigai.core.views.transcript import Speaker, TranscriptBlock, event_block  # noqa: E402
 from ikigai.terminal.output import background_color as background  # noqa: E402
 from ikigai.terminal.output import dialog  # noqa: E402

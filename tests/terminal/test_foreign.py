@@ -11,17 +11,17 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import TransformationInput
 
-from ikigai.core.events import AssistantMessage, Event, StoredEvent, UserMessage
-from ikigai.core.messages import Citation, Text, ToolCall
-from ikigai.core.model import ModelLimits
-from ikigai.core.questions import Question, yes_or_no
+from ikigai.core.events.events import AssistantMessage, Event, StoredEvent, UserMessage
+from ikigai.core.events.messages import Citation, Text, ToolCall
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply import Delta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.core.sanitize import Cleaner, clean, storable
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.state.memory import Memory
+from ikigai.core.text.sanitize import Cleaner, clean, storable
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.exclusion_reason import Exclusions
+from ikigai.core.views.questions import Question, yes_or_no
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.browser import frame as browser_frame
 from ikigai.terminal.browser.items import build_items

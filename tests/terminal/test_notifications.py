@@ -10,10 +10,10 @@ import pytest
 from prompt_toolkit.buffer import Buffer
 
 from ikigai.config.records import TerminalSettings
-from ikigai.core.events import AssistantMessage, Ending, UserMessage
-from ikigai.core.messages import Text
-from ikigai.core.questions import yes_or_no
+from ikigai.core.events.events import AssistantMessage, Ending, UserMessage
+from ikigai.core.events.messages import Text
 from ikigai.core.state.fold import end_turn
+from ikigai.core.views.questions import yes_or_no
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal import capabilities
 from ikigai.terminal.keys.parser import KeyParser

@@ -6,7 +6,7 @@ import msgspec
 
 from ikigai.app.tools.tool_runtime import ToolRuntime, no_subagents
 from ikigai.config import Config
-from ikigai.core.messages import ToolSpec
+from ikigai.core.events.messages import ToolSpec
 from ikigai.tools import builtin_specs as told
 
 

@@ -1,8 +1,8 @@
 """Runs calls of tools to their end, as the loop does."""
 
 from ikigai.agent.jobs import SettingsInForce
-from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events.messages import ToolCall, ToolResult
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.tools.registry import ToolRegistry
 
 

@@ -4,8 +4,8 @@ import msgspec
 import pytest
 
 from ikigai.agent.jobs import SettingsInForce
-from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events.messages import ToolCall, ToolResult
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.tools.ask_user import CANNOT_ASK, AskUserTool
 from ikigai.tools.registry import ToolRegistry
 from tests.tools.calls import run_call

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from ikigai.agent.jobs import SettingsInForce
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.tools import external, tool_files
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.path_policy import PathScope

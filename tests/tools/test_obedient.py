@@ -12,12 +12,12 @@ import pytest
 from ikigai.app.tools.tool_runtime import ToolRuntime, no_subagents
 from ikigai.config import Config
 from ikigai.config.records import ToolSettings
-from ikigai.core.events import ApprovalDecided, Ending, ToolStarted
-from ikigai.core.messages import Role, ToolCall, ToolResult
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events.events import ApprovalDecided, Ending, ToolStarted
+from ikigai.core.events.messages import Role, ToolCall, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import ProviderEvent
 from ikigai.core.state.inputs import Change, Submitted
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.providers.scripted import Reply, ScriptedCall, ScriptedProvider
 from tests.agent.test_loop import Session
 from tests.tools.project import made, snapshot

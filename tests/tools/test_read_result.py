@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
 from ikigai.core.state.tool_results import ToolResultLimits, cap_result
 from ikigai.tools.read_result import ReadResult, ReadResultArguments
 from ikigai.tools.registry import ToolRegistry

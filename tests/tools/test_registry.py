@@ -6,9 +6,9 @@ from typing import Annotated, Any
 import msgspec
 
 from ikigai.agent.jobs import SettingsInForce
-from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.sanitize import storable
-from ikigai.core.tool_selection import EVERY_SET
+from ikigai.core.events.messages import ToolCall, ToolResult
+from ikigai.core.text.sanitize import storable
+from ikigai.core.tools.tool_selection import EVERY_SET
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput
 from ikigai.tools.registry import ToolRegistry
 from tests.tools.calls import run_call

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ikigai.core.json_schema import build_schema
+from ikigai.core.tools.json_schema import build_schema
 from ikigai.tools.files.factory import file_tools
 from ikigai.tools.files.read_tracker import ReadTracker
 from ikigai.tools.web.factory import web_tools

@@ -17,7 +17,7 @@ from ikigai.app.agents.buffered_view import BufferedView
 from ikigai.app.agents.mailbox import Mailbox
 from ikigai.app.unsaved.command_outputs import CommandOutputs
 from ikigai.core.errors import AgentLocked, Bug, IkigaiError, LogDiverged, Rejected, StoreError
-from ikigai.core.events import Ending, UserMessage
+from ikigai.core.events.events import Ending, UserMessage
 from ikigai.core.state import inputs
 from ikigai.core.state.memory import AgentStatus, replace
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from ikigai.app.unsaved.spool import SpoolResult
     from ikigai.core.agents.mail import Mail
     from ikigai.core.agents.subagent_port import Subagents
-    from ikigai.core.events import StoredEvent
+    from ikigai.core.events.events import StoredEvent
     from ikigai.core.ports import AttachedView
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents.agents import Agent

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from ikigai.agent.prompt_cache import PromptCache
     from ikigai.app.run.services import Services
     from ikigai.core.agents.subagent_port import Subagents
-    from ikigai.core.condense.threshold import CondenseOptions
-    from ikigai.core.events import TurnsRecalled
-    from ikigai.core.messages import Usage
+    from ikigai.core.context.condense_threshold import CondenseOptions
+    from ikigai.core.events.events import TurnsRecalled
+    from ikigai.core.events.messages import Usage
     from ikigai.core.ports import View
-    from ikigai.core.redaction import Redactor
     from ikigai.core.request.default_prompt import Surroundings
+    from ikigai.core.secrets.redaction import Redactor
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents.agents import Agent
     from ikigai.store.log.log import AgentLog

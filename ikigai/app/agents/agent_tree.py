@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from ikigai.app.agents.agent_manager import AgentManager
 from ikigai.core.agents.tree import THIS_PROGRAM, AgentInfo, AgentLink, TreeNode, build_tree
 from ikigai.core.errors import AgentLocked, Rejected
-from ikigai.core.events import AgentKilled, AgentRevived, Forked, SettingsChanged
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.events import AgentKilled, AgentRevived, Forked, SettingsChanged
 from ikigai.core.state.memory import replace
+from ikigai.core.text.sanitize import clean_line
 from ikigai.system.output import format_table
 from ikigai.system.paths import current_directory
 

@@ -10,13 +10,13 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 
-from ikigai.core.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
+from ikigai.core.events.events import AssistantMessage, Ending, StoredEvent, TurnEnded, UsageReported, UserMessage
 from ikigai.core.ports import AttachedView, Delta
-from ikigai.core.questions import Question, QuestionAnswer
 from ikigai.core.request.reply import RetryScheduled
 from ikigai.core.state.memory import Memory, replace
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.live_state import LiveState
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.core.views.transcript import TranscriptBlock
 
 MAX_BUFFERED_NOTICES = 20

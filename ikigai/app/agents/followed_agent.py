@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from ikigai.agent.apply_events import fold_rows, show_rows
 from ikigai.agent.db_retry import DatabaseStatus, RetryMessages, RetryUntilAvailable
 from ikigai.core.errors import Bug, IkigaiError, Rejected
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     CHANGES_THE_PAST,
     FALLBACK_KEY,
     AgentKilled,
@@ -24,9 +24,9 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.messages import ReplyBlock, ToolCall, ToolResult
+from ikigai.core.events.messages import ReplyBlock, ToolCall, ToolResult
 from ikigai.core.request.reply_draft import DraftFollower
-from ikigai.core.state.decisions import work
+from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.inputs import CallModel
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, replace

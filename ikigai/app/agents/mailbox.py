@@ -12,10 +12,10 @@ from ikigai.app.agents.exchanges import MAX_ANSWERS, Exchanges
 from ikigai.app.agents.waiting_calls import WaitingCalls
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS, Mail
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.events import Ending, MailSent, StoredEvent, TurnEnded, UserMessage
+from ikigai.core.state.decisions.turn_report import working_for
 from ikigai.core.state.inputs import MailArrived
-from ikigai.core.state.turn_report import working_for
+from ikigai.core.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop

@@ -25,12 +25,12 @@ from ikigai.core.agents.subagent_port import Subagent, WaitOutcome
 from ikigai.core.agents.tree import SubagentNode, descendants
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Choices, Cleared, Forked, MailSent
-from ikigai.core.record import Record
-from ikigai.core.sanitize import storable
+from ikigai.core.events.events import Choices, Cleared, Forked, MailSent
+from ikigai.core.events.record import Record
 from ikigai.core.state import inputs
-from ikigai.core.state.settings import with_choices
-from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.state.decisions.settings import with_choices
+from ikigai.core.text.sanitize import storable
+from ikigai.core.tools.tool_selection import ToolSelection
 from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:

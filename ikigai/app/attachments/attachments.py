@@ -31,11 +31,11 @@ from msgspec.structs import replace
 
 from ikigai.app.attachments import pdf_files
 from ikigai.app.attachments.pasted_pictures import find_pasted
+from ikigai.core.commands.mentions import Mention, find_mentions, format_mention
 from ikigai.core.errors import Rejected
-from ikigai.core.mentions import Mention, find_mentions, format_mention
-from ikigai.core.messages import Attachment, Document, DocumentKind, Image
-from ikigai.core.questions import yes_or_no
-from ikigai.core.sanitize import clean_line, storable
+from ikigai.core.events.messages import Attachment, Document, DocumentKind, Image
+from ikigai.core.text.sanitize import clean_line, storable
+from ikigai.core.views.questions import yes_or_no
 from ikigai.images import PICTURE_ENDINGS, read_picture, unseen_notice
 from ikigai.system import paths
 from ikigai.tools.approval.path_policy import PathScope, is_below, reading_doubts
@@ -46,7 +46,7 @@ from ikigai.tools.files.safe_paths import AmbiguousName, NotRegularFile, open_fi
 
 if TYPE_CHECKING:
     from ikigai.app.run.services import Services
-    from ikigai.core.events import Choices
+    from ikigai.core.events.events import Choices
     from ikigai.core.ports import Ask
 
 MAX_DOCUMENT_BYTES = 100_000

@@ -14,7 +14,7 @@ import urllib.parse
 from pathlib import Path
 
 from ikigai.core.errors import Rejected
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.images import media_type_of
 from ikigai.system import paths
 from ikigai.system.paths import pasted_folder
@@ -72,7 +72,7 @@ def mention_dropped(text: str) -> str:
     """Return mentions of the pictures whose paths are all of `text`, as terminals write dropped files: in quotes, with
     backslashes before spaces, or as file:// URLs. Return "" if it is anything else; block.
     """
-    from ikigai.core.mentions import format_mention
+    from ikigai.core.commands.mentions import format_mention
 
     names = _dropped_paths(text)
     return " ".join(map(format_mention, names)) if names and all(map(_is_picture, names)) else ""

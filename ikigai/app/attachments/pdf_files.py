@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import BinaryIO
 
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Document, DocumentKind
-from ikigai.core.sanitize import storable
+from ikigai.core.events.messages import Document, DocumentKind
+from ikigai.core.text.sanitize import storable
 
 PDF_START = b"%PDF-"
 MAX_PDF_BYTES = 100_000_000

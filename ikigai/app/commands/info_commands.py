@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from ikigai.app.agents.agent_manager import AgentManager
     from ikigai.app.run.services import Services
     from ikigai.core.commands.spec import CommandSpec
-    from ikigai.core.events import StoredEvent
+    from ikigai.core.events.events import StoredEvent
     from ikigai.core.search.snippets import MarkedText
     from ikigai.core.state.memory import Memory
     from ikigai.store.agents.agents import Agent
@@ -119,7 +119,7 @@ def _help_record(commands: Sequence[CommandSpec]) -> HelpRecord:
 
 
 async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
-    from ikigai.core import key_help
+    from ikigai.core.commands import key_help
 
     rows = tuple(KeyFields(keys=keys, help=effect) for keys, effect in key_help.key_rows(config.key_changes))
     text = key_help.format_keys(PIPED_WIDTH, config.key_changes)
@@ -156,7 +156,7 @@ async def _limit(argument: str, config: Config, context: CommandContext) -> Comm
     if argument:
         raise Rejected("Print mode shows the spending caps only.", "--max-usd X sets one for this run.")
     from ikigai.app.usage import spending_caps
-    from ikigai.core.spending import Caps
+    from ikigai.core.request.spending import Caps
 
     caps = context.services.spending.caps if context.services.spending else Caps()
     used = await spending_caps.read_used(context.services, context.memory)
@@ -220,7 +220,7 @@ async def _budget(argument: str, config: Config, context: CommandContext) -> Com
 
 
 async def _summary(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
-    from ikigai.core.condense.plan import format_summaries, load_summaries
+    from ikigai.core.context.condense_plan import format_summaries, load_summaries
 
     summaries = await context.services.database.reader(context.agent).load(load_summaries(context.memory))
 

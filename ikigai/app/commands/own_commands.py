@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ikigai.core.commands.table import BY_NAME
 from ikigai.core.errors import Rejected
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.system import paths
 
 if TYPE_CHECKING:

@@ -9,17 +9,17 @@ from msgspec import structs
 
 from ikigai.agent.one_shot import complete_request
 from ikigai.core.errors import IkigaiError, NoModel, Rejected
-from ikigai.core.messages import Message, Role, StopReason, Text
+from ikigai.core.events.messages import Message, Role, StopReason, Text
 from ikigai.core.request.reply import NO_TEXT
-from ikigai.core.sanitize import storable
-from ikigai.core.state.fallback import is_down, next_fallback, on_fallback
+from ikigai.core.state.decisions.fallback import is_down, next_fallback, on_fallback
 from ikigai.core.state.inputs import UsageRecorded
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
+from ikigai.core.text.sanitize import storable
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.run.services import Services
-    from ikigai.core.events import Choices
+    from ikigai.core.events.events import Choices
     from ikigai.core.request.build import Request
 
 PURPOSE = "btw"

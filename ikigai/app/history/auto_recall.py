@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from ikigai.app.history.recall_commands import format_excerpts
 from ikigai.core.errors import StoreError
-from ikigai.core.sanitize import clean_line
 from ikigai.core.search.recall_choice import (
     MAX_RECALLED_TURNS,
     RECALL_SHARE,
@@ -18,11 +17,12 @@ from ikigai.core.search.recall_choice import (
     choose_turns,
     join_excerpts,
 )
-from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 from ikigai.store.search.turn_recall import RecallScope
 
 if TYPE_CHECKING:
-    from ikigai.core.events import TurnsRecalled
+    from ikigai.core.events.events import TurnsRecalled
     from ikigai.core.state.memory import Memory
     from ikigai.store.database import Database
     from ikigai.store.search.turn_recall import RecalledTurn

@@ -19,7 +19,7 @@ from ikigai.system.paths import expand_home
 from ikigai.system.progress import show_progress
 
 if TYPE_CHECKING:
-    from ikigai.core.transfer.renumber import RawRow
+    from ikigai.core.relocation.renumber import RawRow
     from ikigai.export.json_export import ExportInfo
     from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
-from ikigai.core.transfer.redacted_rows import redact_row
-from ikigai.core.transfer.turn_ends import TurnEnds
+from ikigai.core.relocation.redacted_rows import redact_row
+from ikigai.core.relocation.turn_ends import TurnEnds
 from ikigai.export.json_import import ImportReader
 from ikigai.store.transfer.transfer import History
 from ikigai.system.progress import show_progress
 
 if TYPE_CHECKING:
-    from ikigai.core.transfer.renumber import RawRow
+    from ikigai.core.relocation.renumber import RawRow
     from ikigai.store.database import Database
     from ikigai.store.transfer.transfer import Imported
 

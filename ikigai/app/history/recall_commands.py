@@ -12,17 +12,17 @@ from ikigai.app.history.search_results import behind_notice, format_time, parse_
 from ikigai.app.json_records.history_records import RecalledMessageFields, RecalledTurnFields, RecallRecord
 from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.core.commands.arguments import quoted
+from ikigai.core.context.forget_matching import describe_row
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
-from ikigai.core.events import UsageReported
-from ikigai.core.forget.matching import describe_row
-from ikigai.core.messages import StopReason
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import StopReason
 from ikigai.core.request.reply import NO_TEXT
-from ikigai.core.sanitize import clean_line
 from ikigai.core.state import inputs
+from ikigai.core.text.sanitize import clean_line
 
 if TYPE_CHECKING:
     from ikigai.agent.usage_meter import PriceOf
-    from ikigai.core.model import Provider
+    from ikigai.core.request.model import Provider
     from ikigai.store.database import Database
     from ikigai.store.search.turn_recall import Recalled, RecalledTurn
 

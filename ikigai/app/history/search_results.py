@@ -18,11 +18,11 @@ from ikigai.app.history import export
 from ikigai.app.json_records.history_records import EventsRecord, Hit, HitsRecord, ReadableEvent
 from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.app.list_options import day_start, parse_since
-from ikigai.core.codec import KIND_OF, SEARCHED_KINDS
 from ikigai.core.errors import as_config_error
-from ikigai.core.events import StoredEvent
-from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.events.codec import KIND_OF, SEARCHED_KINDS
+from ikigai.core.events.events import StoredEvent
 from ikigai.core.search.snippets import MarkedText, SearchHit
+from ikigai.core.text.sanitize import clean, clean_line
 from ikigai.core.views import transcript
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ikigai.app.json_records.record_fields import AgentObject, Id, PrintedRecord, Time
-from ikigai.core.record import Count
+from ikigai.core.events.record import Count
 
 
 class AgentFields(AgentObject):

@@ -10,7 +10,7 @@ from ikigai.app.json_records.agent_records import AgentsRecord
 from ikigai.app.json_records.history_records import EventsRecord, HitsRecord
 from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, Time
 from ikigai.app.json_records.usage_records import CostRecord, LimitsRecord
-from ikigai.core.record import Count
+from ikigai.core.events.record import Count
 from ikigai.core.views.context_report import ContextRecord
 from ikigai.core.views.usage_totals import Dollars
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import UNSET, UnsetType
 
 from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, PrintedRecord, Time
-from ikigai.core.record import Count
+from ikigai.core.events.record import Count
 
 
 class ReadableEvent(AgentObject):

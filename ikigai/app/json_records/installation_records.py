@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from msgspec import UNSET, Meta, UnsetType
 
 from ikigai.app.json_records.record_fields import JsonObject, PrintedRecord
-from ikigai.core.record import Count
+from ikigai.core.events.record import Count
 
 
 class ModelRecord(PrintedRecord, tag="model"):

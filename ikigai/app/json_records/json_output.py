@@ -14,7 +14,7 @@ import msgspec
 
 from ikigai.app.json_records.outcome_records import ErrorRecord
 from ikigai.core.errors import IkigaiError
-from ikigai.core.sanitize import storable
+from ikigai.core.text.sanitize import storable
 from ikigai.system.output import print_lines
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from msgspec import UNSET, Meta, UnsetType
 
 from ikigai.app.json_records.command_figures import Figures
 from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, PrintedRecord, Time
-from ikigai.core.events import Ending
-from ikigai.core.messages import StopReason
-from ikigai.core.record import Count
+from ikigai.core.events.events import Ending
+from ikigai.core.events.messages import StopReason
+from ikigai.core.events.record import Count
 from ikigai.core.views.usage_totals import Dollars
 
 Stop: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [*StopReason, Ending.INTERRUPTED, Ending.FAILED]})]

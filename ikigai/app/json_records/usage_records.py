@@ -7,7 +7,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from ikigai.app.json_records.record_fields import JsonObject, PrintedRecord, Time
-from ikigai.core.record import Count
+from ikigai.core.events.record import Count
 from ikigai.core.request.cache_diagnosis import MISS_CAUSES
 from ikigai.core.views.usage_totals import Dollars
 

@@ -7,8 +7,8 @@ import time
 from typing import TYPE_CHECKING
 
 from ikigai.app.run.factories import model_list_file, server_address
-from ikigai.core import tokens
 from ikigai.core.errors import IkigaiError
+from ikigai.core.text import tokens
 from ikigai.providers import model_list_cache
 from ikigai.providers.machine_servers import SERVER_PROVIDERS, MachineServer, find_servers
 from ikigai.providers.network import is_local_address

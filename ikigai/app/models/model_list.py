@@ -8,7 +8,7 @@ from ikigai.app.json_records.installation_records import ModelRecord
 from ikigai.app.run.factories import make_price
 from ikigai.config import Config
 from ikigai.core.commands.arguments import parse_model
-from ikigai.core.messages import Usage
+from ikigai.core.events.messages import Usage
 from ikigai.providers.pool import ProviderPool
 
 PRICE_SAMPLE_TOKENS = 1_000

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from ikigai.app.usage.usage_report import spent_below
 from ikigai.config import Config, with_profile
 from ikigai.config.layers import split_layers
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.usage_totals import UsageTotals, describe_unpriced, sum_totals
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from decimal import Decimal
 
 from ikigai.app.plots.data import PlotData, WindowHistory
-from ikigai.core.sanitize import clean
-from ikigai.core.tokens import format_tokens
+from ikigai.core.text.sanitize import clean
+from ikigai.core.text.tokens import format_tokens
 from ikigai.core.views.usage_totals import NO_PRICE, UsageTotals, at_least, format_dollars, sum_totals
 from ikigai.terminal.render.text_width import cell_width, cut, wrap
 from ikigai.terminal.render.theme import Theme

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from ikigai.config import project_files, trusted_folders
 from ikigai.core.errors import IkigaiError
 from ikigai.core.request.system_prompt import instructions_setting
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.tools.files.encodings import encoding_of_mark
 from ikigai.tools.shell.output_buffer import whole_characters
 

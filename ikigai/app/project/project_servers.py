@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.sanitize import clean_line
-from ikigai.core.secrets import is_secret
+from ikigai.core.secrets.secret_variables import is_secret
+from ikigai.core.text.sanitize import clean_line
 
 PROJECT_FILE = ".mcp.json"
 NAME = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,31}")

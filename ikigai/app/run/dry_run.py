@@ -17,11 +17,11 @@ from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import IkigaiError
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY
 from ikigai.core.request.tool_rules import refused_tools
+from ikigai.core.state.decisions.settings import check_budget, default_system, with_choices
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.memory import Memory, envelope
-from ikigai.core.state.settings import check_budget, default_system, with_choices
-from ikigai.core.tool_selection import EXTERNAL_SET
+from ikigai.core.tools.tool_selection import EXTERNAL_SET
 from ikigai.providers.pool import ProviderPool
 
 if TYPE_CHECKING:

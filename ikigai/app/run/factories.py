@@ -15,14 +15,14 @@ from ikigai.config.key_sources import read_key, variable_of
 from ikigai.config.layers import are_tools_enabled, split_layers
 from ikigai.config.records import ContextSettings, LimitSettings, ModelSettings, ProviderSettings
 from ikigai.config.seal_key import seal
-from ikigai.core.condense.threshold import CondenseOptions
+from ikigai.core.context.condense_threshold import CondenseOptions
 from ikigai.core.errors import ConfigError
-from ikigai.core.events import Choices
-from ikigai.core.messages import ToolSpec, Usage
+from ikigai.core.events.events import Choices
+from ikigai.core.events.messages import ToolSpec, Usage
 from ikigai.core.request.system_prompt import INSTRUCTIONS_KEY, INSTRUCTIONS_ORIGIN, with_instructions
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.project_limits import ProjectLimits
-from ikigai.core.tool_selection import NO_TOOLS
+from ikigai.core.tools.tool_selection import NO_TOOLS
 from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, sellers, vendor_of_model
 from ikigai.system import paths
 from ikigai.system.paths import current_directory
@@ -30,7 +30,7 @@ from ikigai.system.paths import current_directory
 if TYPE_CHECKING:
     from ikigai.agent.usage_meter import PriceOf
     from ikigai.app.tools.tool_runtime import ToolRuntime
-    from ikigai.core.spending import Caps
+    from ikigai.core.request.spending import Caps
     from ikigai.providers.models import ModelCatalog
     from ikigai.providers.pool import ProviderPool
 
@@ -163,7 +163,7 @@ def make_caps(limits: LimitSettings) -> Caps | None:
     """Return the spending caps, or None."""
     if limits == LimitSettings():
         return None
-    from ikigai.core.spending import CAP_SCOPES, Cap, Caps
+    from ikigai.core.request.spending import CAP_SCOPES, Cap, Caps
 
     def cap(scope: str) -> Cap:
         return Cap(Decimal(repr(float(getattr(limits, f"{scope}_usd")))), getattr(limits, f"{scope}_tokens"))
@@ -222,9 +222,9 @@ def make_run(
 
 def planning_tools() -> tuple[ToolSpec, ...]:
     """Return the tools of a turn that plans a filter."""
-    from ikigai.core.forget import matching
+    from ikigai.core.context import forget_matching
 
-    return (matching.FILTER_CONTEXT_SPEC,)
+    return (forget_matching.FILTER_CONTEXT_SPEC,)
 
 
 def make_options(context: ContextSettings) -> CondenseOptions:

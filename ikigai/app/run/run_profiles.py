@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from ikigai.app.json_records.command_figures import ProfilesRecord
     from ikigai.config.records import ContextSettings
-    from ikigai.core.events import Choices
+    from ikigai.core.events.events import Choices
     from ikigai.core.state.memory import Memory
 
 PROFILE_SETTINGS = {

@@ -20,14 +20,14 @@ from ikigai.app.run.open_database import close_database, import_module
 from ikigai.app.run.run_profiles import profile_in_force
 from ikigai.config import Config, unused_address, with_profile
 from ikigai.core.errors import ConfigError
-from ikigai.core.events import Choices
-from ikigai.core.mcp_tools import MCP_TOOLS_KEY
+from ikigai.core.events.events import Choices
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, INSTRUCTIONS_KEY, with_instructions
+from ikigai.core.state.decisions.settings import default_system
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.grants import unconfirmed_notice
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
-from ikigai.core.state.settings import default_system
+from ikigai.core.tools.mcp_tools import MCP_TOOLS_KEY
 from ikigai.core.vendors import PRESETS
 from ikigai.system.paths import current_directory, early_unsaved_files, pasted_folder, unsaved_files, unsent_files
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ikigai.app.run.first_agent import AgentChoice, FirstAgent, OpenedDatabase
     from ikigai.app.tools.tool_runtime import ToolRuntime
     from ikigai.config.records import ContextSettings
-    from ikigai.core.spending import Caps
+    from ikigai.core.request.spending import Caps
     from ikigai.providers.pool import ProviderPool
     from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database

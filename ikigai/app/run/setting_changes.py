@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from ikigai.app.run.factories import missing_level_message, model_and_level
 from ikigai.app.run.run_profiles import missing_profile_notice
 from ikigai.config.layers import split_layers
-from ikigai.core.state.settings import check_budget, with_choices
+from ikigai.core.state.decisions.settings import check_budget, with_choices
 
 if TYPE_CHECKING:
     from ikigai.app.run.services import Services
-    from ikigai.core.events import Choices
+    from ikigai.core.events.events import Choices
     from ikigai.core.state.memory import Memory
 
 

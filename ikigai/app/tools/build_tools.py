@@ -15,8 +15,8 @@ import msgspec
 from ikigai.agent.jobs import SettingsInForce
 from ikigai.config import Config, with_profile
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import ToolCall
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.text.sanitize import clean_line
 from ikigai.images import read_picture
 from ikigai.tools.ask_user import AskUserTool
 from ikigai.tools.base import Tool, ToolOutput
@@ -36,7 +36,7 @@ from ikigai.tools.web.http import Fetcher
 
 if TYPE_CHECKING:
     from ikigai.core.agents.subagent_port import Subagents
-    from ikigai.core.events import Choices
+    from ikigai.core.events.events import Choices
     from ikigai.core.ports import Ask
     from ikigai.tools.approval.gate import ApprovalGate
     from ikigai.tools.external import ExternalTool

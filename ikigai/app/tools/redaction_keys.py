@@ -15,7 +15,7 @@ from ikigai.system import paths
 
 if TYPE_CHECKING:
     from ikigai.config import Config
-    from ikigai.core.redaction import Redactor
+    from ikigai.core.secrets.redaction import Redactor
 
 BRAVE_KEY = "BRAVE_API_KEY"
 """The variable that holds the key of the web search."""
@@ -39,7 +39,7 @@ class Redaction:
         # Each message asks for it four times: to read and decode the file of keys each time takes 0.4 ms.
         version = self._file_version(), self.passwords()
         if self._cached is None or self._cached[0] != version:
-            from ikigai.core.redaction import Redactor
+            from ikigai.core.secrets.redaction import Redactor
 
             mode = self._config.tools.redact
             self._cached = version, Redactor(self.secrets() if mode != "off" else {}, formats=mode == "patterns")
@@ -101,7 +101,7 @@ class Redaction:
         """Return a sentence for each secret that is too short to be replaced."""
         if self._config.tools.redact == "off":
             return []
-        from ikigai.core.redaction import MIN_OWN_SECRET
+        from ikigai.core.secrets.redaction import MIN_OWN_SECRET
 
         return [
             f"{name} has fewer than {MIN_OWN_SECRET} characters: it is not redacted in requests and in the log."

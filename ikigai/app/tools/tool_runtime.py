@@ -16,12 +16,12 @@ from ikigai.app.tools.redaction_keys import BRAVE_KEY, Redaction
 from ikigai.config import Config
 from ikigai.config.layers import are_tools_enabled
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.events import Choices, MailSent, MailTaken
-from ikigai.core.mcp_tools import offered_specs
-from ikigai.core.messages import ToolCall, ToolResult, ToolSpec
+from ikigai.core.events.events import Choices, MailSent, MailTaken
+from ikigai.core.events.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, LiveSettings, StartDecision, Tools
-from ikigai.core.tool_selection import EXTERNAL_SET
-from ikigai.core.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
+from ikigai.core.tools.mcp_tools import offered_specs
+from ikigai.core.tools.tool_selection import EXTERNAL_SET
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
 from ikigai.system import paths
 from ikigai.tools import builtin_specs
 from ikigai.tools.approval import standing_approvals
@@ -248,7 +248,7 @@ class ToolRuntime:
         """Return the tools of MCP servers of a turn that begins with this memory, as the setting has them."""
         if self.mcp is None:
             return ""
-        from ikigai.core.mcp_tools import DEFINITIONS_SHARE, MCP_TOOLS_KEY, read_offer
+        from ikigai.core.tools.mcp_tools import DEFINITIONS_SHARE, MCP_TOOLS_KEY, read_offer
 
         before = str(memory.settings.get(MCP_TOOLS_KEY) or "")
         limit = int(DEFINITIONS_SHARE * (memory.budget or memory.room))

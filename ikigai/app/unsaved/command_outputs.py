@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.events import UserMessage
-from ikigai.core.sanitize import storable
+from ikigai.core.events.events import UserMessage
 from ikigai.core.state.inputs import Quote
 from ikigai.core.state.memory import replace
+from ikigai.core.text.sanitize import storable
 from ikigai.system.paths import unsaved_files
 
 if TYPE_CHECKING:

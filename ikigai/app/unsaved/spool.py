@@ -6,15 +6,15 @@ import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from ikigai.core.transfer.unsaved import serialize
+from ikigai.core.relocation.unsaved import serialize
 from ikigai.system import paths
 from ikigai.system.file_replacement import write_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ikigai.core.events import Event
-    from ikigai.core.transfer.unsaved import Unsaved
+    from ikigai.core.events.events import Event
+    from ikigai.core.relocation.unsaved import Unsaved
     from ikigai.store.log.log import AgentLog
 
 

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING
 
 from ikigai.app.history.history_import import UNCHECKED, open_import
 from ikigai.core.errors import WAITED_FOR, ConfigError, IkigaiError, Rejected, StoreError
-from ikigai.core.transfer.unsaved import Unsaved, read
+from ikigai.core.relocation.unsaved import Unsaved, read
 
 if TYPE_CHECKING:
-    from ikigai.core.transfer.position import UnsavedPosition
+    from ikigai.core.relocation.position import UnsavedPosition
     from ikigai.store.agents.agents import Agent
     from ikigai.store.database import Database
     from ikigai.store.log.log import AgentLog

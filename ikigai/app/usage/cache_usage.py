@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.app.json_records.record_fields import record_of, timestamp
 from ikigai.app.json_records.usage_records import CacheFields, CacheMissFields, CacheRecord, MissCauseFields
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.cache_report import cause_lines, served_line
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ikigai.core.views import next_price
 
 if TYPE_CHECKING:
     from ikigai.config import Config
-    from ikigai.core.messages import Usage
+    from ikigai.core.events.messages import Usage
     from ikigai.core.request.cache_diagnosis import CacheUse
     from ikigai.core.state.memory import Memory
     from ikigai.core.views.next_price import NextPrice

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from ikigai.agent.spending_guard import day_start
 from ikigai.app.json_records.usage_records import CapFields, LimitsRecord
-from ikigai.core import spending
 from ikigai.core.commands.limit import parse_limit
 from ikigai.core.errors import Rejected
-from ikigai.core.spending import CAP_SCOPES, NOTHING, Caps, CapScope, Money, SpendingQuery
+from ikigai.core.request import spending
+from ikigai.core.request.spending import CAP_SCOPES, NOTHING, Caps, CapScope, Money, SpendingQuery
 
 if TYPE_CHECKING:
     from ikigai.app.agents.agent_manager import AgentManager

@@ -21,7 +21,7 @@ from ikigai.app.json_records.usage_records import (
 from ikigai.app.list_options import day_start, parse_limit, parse_since, resolve_limit
 from ikigai.core.agents.tree import descendants
 from ikigai.core.errors import ConfigError, as_config_error
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.usage_totals import (
     CENT,
     UsageTotals,

@@ -23,8 +23,8 @@ from ikigai.app.run.factories import tighten
 from ikigai.cli.ask import read_answer
 from ikigai.config import Config, describe, key_sources, settings_file, toml_file
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.sanitize import clean
-from ikigai.core.secrets import without_secrets
+from ikigai.core.secrets.secret_variables import without_secrets
+from ikigai.core.text.sanitize import clean
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
 

@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 from ikigai.app.run.open_database import import_module
 from ikigai.core.errors import Rejected
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.system.output import format_table, print_lines
 
 if TYPE_CHECKING:

@@ -14,9 +14,9 @@ from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.models.model_list import list_models
 from ikigai.app.run.factories import make_pool, model_list_file
 from ikigai.config import Config
-from ikigai.core import tokens
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
-from ikigai.core.sanitize import clean
+from ikigai.core.text import tokens
+from ikigai.core.text.sanitize import clean
 from ikigai.core.vendors import PRESETS, VENDORS
 from ikigai.providers import model_list_cache
 from ikigai.providers.pool import ProviderPool

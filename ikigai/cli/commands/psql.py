@@ -14,7 +14,7 @@ from typing import Any
 from ikigai.app.run.open_database import import_module, open_database
 from ikigai.config import Config
 from ikigai.core.errors import BadDatabase, IkigaiError
-from ikigai.core.secrets import without_secrets
+from ikigai.core.secrets.secret_variables import without_secrets
 from ikigai.system.paths import expand_home
 
 

@@ -15,8 +15,8 @@ from ikigai.cli import ask
 from ikigai.cli.commands import purge_files
 from ikigai.config import Config
 from ikigai.core.errors import ConfigError, Rejected, as_config_error
-from ikigai.core.sanitize import clean_line
-from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget
+from ikigai.core.relocation.redact import PURGED_TEXT, PurgeTarget
+from ikigai.core.text.sanitize import clean_line
 from ikigai.system.output import format_table, print_lines
 from ikigai.system.progress import show_progress, show_waiting
 

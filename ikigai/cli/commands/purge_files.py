@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from ikigai.cli import ask
-from ikigai.core.codec import Row
-from ikigai.core.transfer.redact import PurgeTarget
+from ikigai.core.events.codec import Row
+from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.system import paths
 from ikigai.system.file_replacement import COPY_PREFIX
 from ikigai.system.output import print_lines

@@ -17,7 +17,7 @@ from ikigai.app.json_records.installation_records import McpServerRecord
 from ikigai.app.json_records.json_output import print_answer
 from ikigai.config import Config, settings_file
 from ikigai.core.errors import ConfigError, Rejected, closest_names
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.system import paths
 from ikigai.system.install_command import extra_command
 from ikigai.system.output import print_lines

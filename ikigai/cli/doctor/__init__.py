@@ -25,7 +25,7 @@ from ikigai.app.json_records.json_output import print_answer
 from ikigai.app.json_records.record_fields import record_of
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.core.errors import ConfigErrors, IkigaiError
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.system.output import print_lines
 
 if TYPE_CHECKING:

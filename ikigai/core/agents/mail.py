@@ -1,8 +1,8 @@
 """Messages between agents: a message under way, and an agent's report to the agent that it works for."""
 
-from ikigai.core.events import MailTaken
-from ikigai.core.record import Record
-from ikigai.core.sanitize import storable
+from ikigai.core.events.events import MailTaken
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import storable
 
 WORKS_FOR = "works_for"
 """The setting of an agent that another agent's tool made: "MAKER AGENT", both by id. Forks of that agent inherit the

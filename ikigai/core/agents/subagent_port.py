@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from ikigai.core.agents.mail import Mail
-from ikigai.core.events import MailSent
-from ikigai.core.record import Record
+from ikigai.core.events.events import MailSent
+from ikigai.core.events.record import Record
 
 
 class Subagent(Record, frozen=True):

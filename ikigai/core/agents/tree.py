@@ -6,7 +6,7 @@ Nothing here trusts the tree to be one: with a missing parent, or ancestors in a
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 
 class AgentLink(Record, frozen=True):

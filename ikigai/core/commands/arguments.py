@@ -3,7 +3,7 @@
 import re
 
 from ikigai.core.errors import WrongArgument
-from ikigai.core.events import Choices
+from ikigai.core.events.events import Choices
 from ikigai.core.state.inputs import EventRange
 from ikigai.core.vendors import VENDORS, sellers
 

@@ -7,10 +7,10 @@ from operator import attrgetter
 from types import MappingProxyType
 
 from ikigai.core.commands.arguments import quoted
+from ikigai.core.commands.key_actions import KEY_ACTIONS, bound_key
 from ikigai.core.commands.spec import CommandSpec
 from ikigai.core.commands.table import BY_NAME, COMMANDS
 from ikigai.core.errors import Rejected, closest_names
-from ikigai.core.key_actions import KEY_ACTIONS, bound_key
 
 NO_CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 ACTIONS_OF_COMMANDS = {
@@ -19,7 +19,7 @@ ACTIONS_OF_COMMANDS = {
     "approve": ("cycle_approval",),
     "switch": ("parent_agent", "child_agent", "previous_agent", "next_agent"),
 }
-"""The actions of `core.key_actions` that do the same as a command."""
+"""The actions of `core.commands.key_actions` that do the same as a command."""
 MIN_WIDE_COLUMNS = 60
 """Columns below which headings and usages stand on lines of their own."""
 INTRODUCTION = "Type a message or a command. ? on an empty line shows the keys."

@@ -4,8 +4,8 @@ import re
 
 from ikigai.core.commands.arguments import MAX_EVENT_ID, MAX_QUOTED, as_number, parse_model, quoted
 from ikigai.core.errors import WrongArgument
-from ikigai.core.events import Choices
-from ikigai.core.record import Record
+from ikigai.core.events.events import Choices
+from ikigai.core.events.record import Record
 
 
 class ForkRequest(Record, frozen=True):

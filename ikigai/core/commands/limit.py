@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from ikigai.core.commands.arguments import parse_size, quoted
 from ikigai.core.errors import WrongArgument
-from ikigai.core.spending import CAP_SCOPES, Cap, Caps, CapScope
+from ikigai.core.request.spending import CAP_SCOPES, Cap, Caps, CapScope
 
 MAX_USD = Decimal(1_000_000)
 MAX_TOKENS = 1_000_000_000

@@ -5,7 +5,7 @@ from typing import TypeAlias
 
 from ikigai.core.commands.arguments import THINKING_LEVELS, is_id, parse_budget, parse_model, parse_ranges, quoted
 from ikigai.core.errors import WrongArgument
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.state import inputs
 
 

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from ikigai.core.commands.parsers import Meaning, ProgramCommand
 from ikigai.core.errors import Rejected, WrongArgument
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 
 class CommandTiming(Enum):

@@ -3,13 +3,13 @@
 import re
 from collections.abc import Callable
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands import parsers
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.commands.parsers import Meaning
 from ikigai.core.commands.spec import CommandSpec, CommandTiming, PrintMode
 from ikigai.core.errors import Rejected, closest_names
 from ikigai.core.state import inputs
+from ikigai.core.tools.approval_mode import ApprovalMode
 
 # fmt: off
 COMMANDS: tuple[CommandSpec, ...] = (

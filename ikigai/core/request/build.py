@@ -5,10 +5,10 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from ikigai.core.events import AssistantMessage, Ending, Event, TurnsRecalled, UserMessage
-from ikigai.core.messages import ASSISTANT, TOOL, USER, Block, Message, Text, ToolCall, ToolResult, ToolSpec
-from ikigai.core.record import Record
-from ikigai.core.vendor_search import UNKNOWN_OUTCOME
+from ikigai.core.events.events import AssistantMessage, Ending, Event, TurnsRecalled, UserMessage
+from ikigai.core.events.messages import ASSISTANT, TOOL, USER, Block, Message, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.events.record import Record
+from ikigai.core.tools.vendor_search import UNKNOWN_OUTCOME
 
 NOT_RUN = "Not run: the turn was interrupted before this call began."
 OUTCOME_UNKNOWN = "Interrupted, outcome unknown: this call had begun; do not assume that it ran or did not run."

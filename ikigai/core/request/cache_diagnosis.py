@@ -10,9 +10,9 @@ arguments.
 
 from typing import Literal, TypeAlias, get_args
 
-from ikigai.core.events import CacheMiss, UsageReported
-from ikigai.core.messages import Usage
-from ikigai.core.record import Record
+from ikigai.core.events.events import CacheMiss, UsageReported
+from ikigai.core.events.messages import Usage
+from ikigai.core.events.record import Record
 from ikigai.core.request.cache_lifetime import TTL_SECONDS
 
 MissCause: TypeAlias = Literal["model", "expired", "tools", "system", "level", "history", "window", "unknown"]

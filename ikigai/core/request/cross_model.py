@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.messages import (
+from ikigai.core.events.messages import (
     TOOL,
     Block,
     Document,
@@ -35,9 +35,9 @@ from ikigai.core.messages import (
     ToolCall,
     ToolResult,
 )
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line
-from ikigai.core.vendor_search import hosted_text
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.vendor_search import hosted_text
 
 EMPTY_TEXT = "[empty]"
 """The text of a message without content: vendors refuse such a message."""

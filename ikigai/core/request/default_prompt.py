@@ -3,8 +3,8 @@
 from collections.abc import Collection
 from functools import lru_cache
 
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import clean_line
 
 MAX_PROMPT_TOKENS, MAX_SHORT_PROMPT_TOKENS = 300, 40
 """Tokens that the prompt takes at the most, and the one for a small model without tools."""

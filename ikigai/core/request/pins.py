@@ -6,10 +6,10 @@ a clear carries it, forks inherit it, and the file itself is not read again.
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.events import Choices, Value
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line, storable
+from ikigai.core.events.events import Choices, Value
+from ikigai.core.events.record import Record
+from ikigai.core.text import tokens
+from ikigai.core.text.sanitize import clean_line, storable
 
 PIN_PREFIX = "pin:"
 

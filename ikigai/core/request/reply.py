@@ -6,10 +6,20 @@ from typing import TypeAlias, TypeGuard
 
 import msgspec
 
-from ikigai.core.events import AssistantMessage, Event
-from ikigai.core.messages import Block, Citation, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
-from ikigai.core.record import Record
-from ikigai.core.sanitize import storable
+from ikigai.core.events.events import AssistantMessage, Event
+from ikigai.core.events.messages import (
+    Block,
+    Citation,
+    ReplyBlock,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import storable
 
 
 class TextDelta(Record, frozen=True):

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import msgspec
 from msgspec.structs import replace
 
-from ikigai.core.messages import Citation, ReplyBlock, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.redaction import Redactor, StreamRedactor
+from ikigai.core.events.messages import Citation, ReplyBlock, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.reply import (
     CitationDelta,
     Delta,
@@ -20,6 +19,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
+from ikigai.core.secrets.redaction import Redactor, StreamRedactor
 
 NO_SECRETS = Redactor({}, formats=False)
 

@@ -5,8 +5,8 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.messages import ReplyBlock, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.record import Record
+from ikigai.core.events.messages import ReplyBlock, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.record import Record
 from ikigai.core.request.reply import Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request.reply_builder import ReplyBuilder
 

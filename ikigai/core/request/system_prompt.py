@@ -4,9 +4,9 @@ The setting is the text as the model gets it, headed by a line that names the fi
 setting `default_system` is the default system prompt as the last turn had it; the user's own (`system`) replaces it.
 """
 
-from ikigai.core.events import Choices
+from ikigai.core.events.events import Choices
 from ikigai.core.request.pins import frame_pin, list_pins
-from ikigai.core.sanitize import storable
+from ikigai.core.text.sanitize import storable
 
 INSTRUCTIONS_KEY = "instructions"
 """The name of the setting."""

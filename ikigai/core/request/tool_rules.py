@@ -17,7 +17,7 @@ A tool with such a schema is left out. A description is cut. The tool's name rep
 Anthropic and OpenAI are from their answers with status 400 (anthropics/claude-code issues 24631, 5319 and 7365;
 nspady/google-calendar-mcp issue 39; getsentry/sentry-mcp issue 106). Google's reference is
 cloud.google.com/vertex-ai/generative-ai/docs. Names of tools are made so that all vendors take them
-(`core.mcp_tools.tool_name`).
+(`core.tools.mcp_tools.tool_name`).
 """
 
 import re
@@ -28,10 +28,10 @@ from typing import Annotated, Any, Literal, TypeAlias, cast
 import msgspec
 from msgspec import Meta
 
-from ikigai.core.mcp_tools import MCP_SET, SEPARATOR
-from ikigai.core.messages import ToolSpec
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.messages import ToolSpec
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.mcp_tools import MCP_SET, SEPARATOR
 
 
 class ToolRule(Record, frozen=True):
@@ -62,7 +62,7 @@ TOOL_RULES = {
         needs_description=True,
     ),
 }
-"""By the name that an encoder has for its rule (`core.model.Encoder.tool_rule`)."""
+"""By the name that an encoder has for its rule (`core.request.model.Encoder.tool_rule`)."""
 
 _Type: TypeAlias = Literal["array", "boolean", "integer", "null", "number", "object", "string"]
 _Count: TypeAlias = Annotated[float, Meta(ge=0)]

@@ -7,7 +7,7 @@ PromptMatches                the matches, in the order in which they are offered
 
 from collections.abc import Iterable
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.search.fuzzy import match_span
 
 MATCHED_PREFIX = 200

@@ -11,7 +11,7 @@ import re
 from enum import StrEnum
 
 from ikigai.core.errors import Rejected
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.search.lexer import (
     MAX_KEY_CHARACTERS,
     UNSPACED_SCRIPTS,

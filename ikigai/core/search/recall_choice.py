@@ -7,12 +7,12 @@ earlier message in the window has brought back already.
 
 from collections.abc import Sequence
 
-from ikigai.core.events import TurnsRecalled
-from ikigai.core.messages import Role
-from ikigai.core.record import Record
+from ikigai.core.events.events import TurnsRecalled
+from ikigai.core.events.messages import Role
+from ikigai.core.events.record import Record
+from ikigai.core.relocation.redact import PURGED_TEXT
 from ikigai.core.state.memory import Memory
-from ikigai.core.tokens import BYTES_PER_TOKEN
-from ikigai.core.transfer.redact import PURGED_TEXT
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 
 CLEAR_SHARE = 0.68
 """Least score of a turn that is suggested, as a share of what the message weighs.

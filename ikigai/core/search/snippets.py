@@ -11,10 +11,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean
+from ikigai.core.events.record import Record
 from ikigai.core.search.lexer import UNSPACED_SCRIPTS, WORD_CHARACTERS, fold, fold_offsets, is_unspaced
 from ikigai.core.search.query import Term
+from ikigai.core.text.sanitize import clean
 
 CharacterSpan: TypeAlias = tuple[int, int]
 """The first character, and the one behind the last."""

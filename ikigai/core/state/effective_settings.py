@@ -14,10 +14,10 @@ from collections.abc import Callable, Collection
 
 import msgspec
 
-from ikigai.core.events import Choices
-from ikigai.core.messages import ToolSpec
-from ikigai.core.model import Encoder, ModelLimits
-from ikigai.core.record import Record
+from ikigai.core.events.events import Choices
+from ikigai.core.events.messages import ToolSpec
+from ikigai.core.events.record import Record
+from ikigai.core.request.model import Encoder, ModelLimits
 from ikigai.core.state.project_limits import ProjectLimits, apply_limits
 from ikigai.core.state.tool_results import ToolResultLimits
 

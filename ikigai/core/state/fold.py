@@ -21,8 +21,7 @@ Events that are not in force never get here: `loading` leaves them out.
 from collections.abc import Iterable, Sequence
 from functools import reduce
 
-from ikigai.core import tokens
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     AGENT_ORIGIN,
     AssistantMessage,
     Choices,
@@ -46,7 +45,7 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.events.messages import ToolCall, ToolResult
 from ikigai.core.request.build import close_turn
 from ikigai.core.state import grants
 from ikigai.core.state.effective_settings import RunConfig
@@ -64,6 +63,7 @@ from ikigai.core.state.memory import (
 )
 from ikigai.core.state.open_turn import IDLE, READ_RESULT, RUNNING_TOOLS, WAITING, AgentStatus, OpenTurn, TurnBuilder
 from ikigai.core.state.window import Turn, Window, fit_window, overflowing_window
+from ikigai.core.text import tokens
 
 ACCEPTED_EVENTS: dict[AgentStatus, frozenset[type]] = {
     IDLE: frozenset({UserMessage, Cleared, Marked, Rewound, Filtered, Summarized, Undone}),

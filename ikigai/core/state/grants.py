@@ -22,8 +22,7 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 import msgspec
 
 from ikigai.core.agents.mail import WORKS_FOR
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     AGENT_ORIGIN,
     Choices,
     Cleared,
@@ -36,9 +35,10 @@ from ikigai.core.events import (
     UserMessage,
 )
 from ikigai.core.request.pins import PIN_PREFIX, without_pins
-from ikigai.core.sanitize import clean_line
 from ikigai.core.state.lineage import Ancestor
-from ikigai.core.tool_selection import NO_TOOLS, ToolSelection
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import NO_TOOLS, ToolSelection
 
 if TYPE_CHECKING:
     from ikigai.core.state.effective_settings import RunConfig

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard, get_args
 
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     ApprovalDecided,
     Choices,
     FilterPlanned,
@@ -12,8 +12,8 @@ from ikigai.core.events import (
     TurnsRecalled,
     UsageReported,
 )
-from ikigai.core.messages import Document, Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
-from ikigai.core.record import Record
+from ikigai.core.events.messages import Document, Image, ReplyBlock, StopReason, ToolCall, ToolResult, ToolSpec
+from ikigai.core.events.record import Record
 
 if TYPE_CHECKING:
     from ikigai.core.agents.mail import Mail
@@ -314,7 +314,9 @@ class DefaultSystemChanged(Record, frozen=True):
 
 
 class McpToolsChanged(Record, frozen=True):
-    """The tools of MCP servers that the turn which begins is offered are `value` (`core.mcp_tools.McpOffer.text`)."""
+    """The tools of MCP servers that the turn which begins is offered are `value`, a `core.tools.mcp_tools.McpOffer` as
+    text.
+    """
 
     value: str
 

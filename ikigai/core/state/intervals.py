@@ -14,8 +14,8 @@ are excluded with it, wherever they stand: see `Memory.quotes_forgotten`.
 from collections.abc import Iterable
 from typing import TypeAlias
 
-from ikigai.core.events import Cleared, Event, Filtered, Rewound, Summarized, Undone
-from ikigai.core.record import Record
+from ikigai.core.events.events import Cleared, Event, Filtered, Rewound, Summarized, Undone
+from ikigai.core.events.record import Record
 
 RECALL = "recall"
 """The kind of recalled excerpts, which an undo names."""

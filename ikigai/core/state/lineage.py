@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.state.intervals import Interval
 
 

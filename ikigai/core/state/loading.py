@@ -7,7 +7,7 @@ a list in memory. Its cost grows with the window and the number of control event
 from collections.abc import Collection, Generator, Sequence
 from typing import TypeAlias, TypeVar, cast
 
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     AssistantMessage,
     Cleared,
     Event,
@@ -19,8 +19,8 @@ from ikigai.core.events import (
     Undone,
     UserMessage,
 )
-from ikigai.core.messages import ToolCall, ToolResult
-from ikigai.core.record import Record
+from ikigai.core.events.messages import ToolCall, ToolResult
+from ikigai.core.events.record import Record
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import build_turn, counted_size, empty_memory, history_bytes, prepend_turns, replay
 from ikigai.core.state.grants import choices_of_undone, is_confirmed, with_proven_forks

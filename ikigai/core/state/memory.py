@@ -5,12 +5,9 @@ from collections.abc import Iterable
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.events import Choices, StoredEvent, Summarized, TurnsRecalled
-from ikigai.core.mcp_tools import MCP_SET, MCP_TOOLS_KEY, offered_specs
-from ikigai.core.messages import Message, ToolSpec
-from ikigai.core.model import ModelLimits
-from ikigai.core.record import Record
+from ikigai.core.events.events import Choices, StoredEvent, Summarized, TurnsRecalled
+from ikigai.core.events.messages import Message, ToolSpec
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import (
     Request,
     call_ids,
@@ -20,13 +17,16 @@ from ikigai.core.request.build import (
     take_over,
     window_notice,
 )
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.system_prompt import system_prompt
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.open_turn import AgentStatus, OpenTurn
 from ikigai.core.state.window import Turn, Window
-from ikigai.core.tool_selection import EVERY_SET, EXTERNAL_SET, ToolSelection
-from ikigai.core.vendor_search import REPLACED_TOOL, VENDOR_SEARCH
+from ikigai.core.text import tokens
+from ikigai.core.tools.mcp_tools import MCP_SET, MCP_TOOLS_KEY, offered_specs
+from ikigai.core.tools.tool_selection import EVERY_SET, EXTERNAL_SET, ToolSelection
+from ikigai.core.tools.vendor_search import REPLACED_TOOL, VENDOR_SEARCH
 
 replace = msgspec.structs.replace
 

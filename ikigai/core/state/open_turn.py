@@ -14,9 +14,9 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.events import Event, FilterPlanned, MailTaken, ToolStarted, TurnsRecalled, UserMessage
-from ikigai.core.messages import ASSISTANT, TOOL, Block, Document, Message, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.record import Record
+from ikigai.core.events.events import Event, FilterPlanned, MailTaken, ToolStarted, TurnsRecalled, UserMessage
+from ikigai.core.events.messages import ASSISTANT, TOOL, Block, Document, Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import join
 from ikigai.core.request.cross_model import document_text
 from ikigai.core.state.tool_results import ToolResultLimits, cap_result, mask_result, masked_edge

@@ -4,10 +4,10 @@ The limits hold against an agent's own choices and the configuration. A flag or 
 word, given after the project's, and takes precedence.
 """
 
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.events import Choices
-from ikigai.core.record import Record
-from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.events.events import Choices
+from ikigai.core.events.record import Record
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import ToolSelection
 
 
 class ProjectLimits(Record, frozen=True):

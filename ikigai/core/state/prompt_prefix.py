@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Iterable
 
-from ikigai.core.events import PromptPrefix
+from ikigai.core.events.events import PromptPrefix
 from ikigai.core.request.build import Request
 from ikigai.core.request.cache_diagnosis import lifetime_seconds
 from ikigai.core.state.memory import Memory

@@ -4,9 +4,9 @@
 a later rate changes no ended turn.
 """
 
-from ikigai.core import tokens
-from ikigai.core.events import UsageReported
+from ikigai.core.events.events import UsageReported
 from ikigai.core.state.memory import Memory, measure
+from ikigai.core.text import tokens
 
 MIN_TOKENS_PER_BYTE, MAX_TOKENS_PER_BYTE = 0.02, 2.0
 """Limits of a calibrated rate: long runs of spaces, and random bytes as base64."""

@@ -7,8 +7,8 @@ does not change with every call. Both are idempotent and never make a text longe
 
 import re
 
-from ikigai.core.record import Record
-from ikigai.core.tokens import BYTES_PER_TOKEN
+from ikigai.core.events.record import Record
+from ikigai.core.text.tokens import BYTES_PER_TOKEN
 
 
 class ToolResultLimits(Record, frozen=True):

@@ -15,9 +15,9 @@ from itertools import chain, islice
 from operator import eq
 from typing import NamedTuple, overload
 
-from ikigai.core.events import Totals
-from ikigai.core.messages import Message
-from ikigai.core.record import Record
+from ikigai.core.events.events import Totals
+from ikigai.core.events.messages import Message
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import call_ids
 
 

@@ -1,8 +1,8 @@
 """Word how much of requests the providers' caches served, and why it was less than possible."""
 
-from ikigai.core import tokens
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.request.cache_diagnosis import CAUSE_WORDS
+from ikigai.core.text import tokens
 
 
 class MissCount(Record, frozen=True):

@@ -10,16 +10,16 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.events import UsageReported
-from ikigai.core.mcp_tools import CALL_TOOL, MCP_SET, MCP_TOOLS_KEY, SEARCH_TOOL, SEPARATOR, read_offer
-from ikigai.core.messages import Document, Image, Message, Role, Text, ToolResult, ToolSpec
-from ikigai.core.record import Count, Record
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import Document, Image, Message, Role, Text, ToolResult, ToolSpec
+from ikigai.core.events.record import Count, Record
 from ikigai.core.request.pins import list_pins, without_pins
 from ikigai.core.request.system_prompt import system_prompt
+from ikigai.core.state.decisions.settings import MIN_CONVERSATION_TOKENS
 from ikigai.core.state.memory import Memory, measure, notice_size, request_frame, summary_messages
-from ikigai.core.state.settings import MIN_CONVERSATION_TOKENS
 from ikigai.core.state.window import Turn
+from ikigai.core.text import tokens
+from ikigai.core.tools.mcp_tools import CALL_TOOL, MCP_SET, MCP_TOOLS_KEY, SEARCH_TOOL, SEPARATOR, read_offer
 from ikigai.core.views.next_price import UNKNOWN_PRICE, NextPrice
 from ikigai.core.views.usage_totals import Dollars
 

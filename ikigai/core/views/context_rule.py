@@ -8,16 +8,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ikigai.core.events import (
-    Event,
-    Filtered,
-    Rewound,
-    SettingsChanged,
-    Summarized,
-    Undone,
-)
-from ikigai.core.messages import Role
-from ikigai.core.record import Record
+from ikigai.core.events.events import Event, Filtered, Rewound, SettingsChanged, Summarized, Undone
+from ikigai.core.events.messages import Role
+from ikigai.core.events.record import Record
 
 if TYPE_CHECKING:
     from ikigai.core.state.memory import Memory

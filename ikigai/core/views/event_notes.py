@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
-from ikigai.core import tokens
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     FALLBACK_KEY,
     AgentKilled,
     AgentRevived,
@@ -26,9 +25,10 @@ from ikigai.core.events import (
 )
 from ikigai.core.request.pins import PIN_PREFIX, parse_pin, pin_tokens
 from ikigai.core.request.system_prompt import DEFAULT_SYSTEM_KEY, instructions_file
-from ikigai.core.sanitize import clean_line
-from ikigai.core.tool_selection import ToolSelection
-from ikigai.core.vendor_search import SEARCH_CONSENT, VENDOR_SEARCH
+from ikigai.core.text import tokens
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.tool_selection import ToolSelection
+from ikigai.core.tools.vendor_search import SEARCH_CONSENT, VENDOR_SEARCH
 from ikigai.core.views.usage_totals import NO_PRICE, format_dollars
 
 MAX_NAMED_EVENTS = 6
@@ -133,7 +133,7 @@ def _setting(key: str, value: Value, origin: str) -> str:
             size = tokens.format_tokens(tokens.count_tokens("", "", len(text.encode())))
             return f"Project instructions: {f'{instructions_file(text)}, {size} tokens' if text else 'none'}"
         case "mcp_tools":
-            from ikigai.core.mcp_tools import describe_offer  # most conversations have no server
+            from ikigai.core.tools.mcp_tools import describe_offer  # most conversations have no server
 
             return describe_offer(str(value or ""))
         case "system":

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 
-from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, TurnsRecalled, Undone
-from ikigai.core.record import Record
+from ikigai.core.events.events import Cleared, Filtered, Rewound, StoredEvent, TurnsRecalled, Undone
+from ikigai.core.events.record import Record
 from ikigai.core.state.intervals import Interval, excluded_by, within
 from ikigai.core.state.lineage import undone_ids
 from ikigai.core.state.memory import Memory, Summary

@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from decimal import Decimal
 
-from ikigai.core.messages import Usage
-from ikigai.core.record import Record
+from ikigai.core.events.messages import Usage
+from ikigai.core.events.record import Record
 from ikigai.core.request.cache_diagnosis import CacheUse, has_paid_cache, readable, seconds_left
 from ikigai.core.views.usage_totals import format_dollars
 

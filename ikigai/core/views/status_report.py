@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from ikigai.core import tokens
 from ikigai.core.state.memory import Memory
+from ikigai.core.text import tokens
 
 
 def format_model(memory: Memory) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from msgspec.structs import replace
 
-from ikigai.core.events import (
+from ikigai.core.events.events import (
     AgentKilled,
     AgentRevived,
     ApprovalDecided,
@@ -30,10 +30,10 @@ from ikigai.core.events import (
     UsageReported,
     UserMessage,
 )
-from ikigai.core.messages import Citation, Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.record import Record
+from ikigai.core.events.messages import Citation, Document, DocumentKind, Image, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.record import Record
 from ikigai.core.request.reply import SHORT_REPLY_REASONS
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.context_rule import ContextRule, context_rule
 
 if TYPE_CHECKING:
@@ -166,7 +166,7 @@ def _event_text(stored: StoredEvent) -> tuple[Speaker, str, str, bool] | None:
         case ToolCall(_, name, arguments, malformed):
             return Speaker.TOOL_CALL, malformed or arguments, name, bool(malformed)
         case ToolResult(_, content, True):
-            from ikigai.core.tool_denial import describe_denial
+            from ikigai.core.tools.tool_denial import describe_denial
 
             said, together = describe_denial(content) or ("", "")
             return Speaker.TOOL_RESULT, said or content, together, not said

@@ -6,9 +6,9 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
-from ikigai.core import tokens
-from ikigai.core.events import UsageReported
-from ikigai.core.record import Record
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.record import Record
+from ikigai.core.text import tokens
 
 Dollars: TypeAlias = Annotated[Decimal | float | None, Meta(description="US dollars; null if no price is known")]
 INTERRUPTED_FAILURE = "interrupted"

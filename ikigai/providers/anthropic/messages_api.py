@@ -4,10 +4,10 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.messages import ASSISTANT, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.messages import ASSISTANT, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import CONTINUE_TEXT, Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
-from ikigai.core.vendor_search import MAX_SEARCHES
+from ikigai.core.tools.vendor_search import MAX_SEARCHES
 from ikigai.providers.anthropic import models
 from ikigai.providers.encoding import BodyEncoder, dumps, json_object
 from ikigai.providers.models import ModelTraits

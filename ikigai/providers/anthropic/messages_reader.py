@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.messages import Citation, StopReason, ToolCall, ToolResult, Usage
+from ikigai.core.events.messages import Citation, StopReason, ToolCall, ToolResult, Usage
 from ikigai.core.request.reply import (
     CitationDelta,
     Delta,
@@ -18,7 +18,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.core.vendor_search import VENDOR_SEARCH, find_pages
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH, find_pages
 from ikigai.providers import failures
 from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, REDACTED_SUFFIX, WEB_SEARCH_TOOL
 from ikigai.providers.call_ids import CallIds, new_id

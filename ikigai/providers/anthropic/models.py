@@ -9,8 +9,8 @@ import math
 import re
 from typing import Any
 
-from ikigai.core.messages import Image
-from ikigai.core.record import Record
+from ikigai.core.events.messages import Image
+from ikigai.core.events.record import Record
 from ikigai.providers import bundled_models
 from ikigai.providers.models import ModelTraits
 

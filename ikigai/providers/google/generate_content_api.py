@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from ikigai.core.messages import (
+from ikigai.core.events.messages import (
     ASSISTANT,
     TOOL,
     Citation,
@@ -43,7 +43,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.core.vendor_search import VENDOR_SEARCH, find_pages
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH, find_pages
 from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder, json_object, tool_parameters

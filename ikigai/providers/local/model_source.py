@@ -9,7 +9,7 @@ from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
 from ikigai.core.errors import IkigaiError, Rejected
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.providers.local.download import Remote
 
 DEFAULT_ENDPOINT = "https://huggingface.co"

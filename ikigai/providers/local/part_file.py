@@ -14,7 +14,7 @@ from typing import BinaryIO
 
 import msgspec
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.system import paths
 
 LOCK_POLL_SECONDS = 0.2

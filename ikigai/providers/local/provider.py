@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 
 from ikigai.core.errors import ConfigError, IkigaiError
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
 from ikigai.providers.local.model_server import LocalServer

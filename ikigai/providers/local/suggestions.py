@@ -5,7 +5,7 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 SUGGESTIONS_FILE = Path(__file__).with_name("suggestions.json")
 MEMORY_SHARE = 0.75

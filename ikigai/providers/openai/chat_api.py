@@ -3,10 +3,10 @@
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from ikigai.core import tokens
-from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Role, Text, ToolResult
+from ikigai.core.events.messages import TOOL, USER, Block, Document, Image, Message, Role, Text, ToolResult
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
+from ikigai.core.text import tokens
 from ikigai.core.vendors import ChatDemand
 from ikigai.providers.encoding import BodyEncoder, dumps, result_text, tool_parameters
 from ikigai.providers.openai import terms

@@ -4,7 +4,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from ikigai.core.messages import StopReason, Usage
+from ikigai.core.events.messages import StopReason, Usage
 from ikigai.core.request.reply import (
     Delta,
     StreamFailed,

@@ -9,8 +9,8 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core.messages import Message, Text, Thinking
-from ikigai.core.record import Record
+from ikigai.core.events.messages import Message, Text, Thinking
+from ikigai.core.events.record import Record
 from ikigai.providers.json_shape import as_string
 
 CHAT_VENDOR = "openai-chat"

@@ -7,12 +7,23 @@ from typing import Any
 
 import msgspec
 
-from ikigai.core import tokens
-from ikigai.core.messages import TOOL, USER, Block, Document, Image, Message, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.record import Record
+from ikigai.core.events.messages import (
+    TOOL,
+    USER,
+    Block,
+    Document,
+    Image,
+    Message,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from ikigai.core.events.record import Record
 from ikigai.core.request.build import Request
 from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
-from ikigai.core.vendor_search import MAX_SEARCHES
+from ikigai.core.text import tokens
+from ikigai.core.tools.vendor_search import MAX_SEARCHES
 from ikigai.providers.encoding import BodyEncoder, result_text, tool_parameters
 from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
 from ikigai.providers.models import ModelTraits

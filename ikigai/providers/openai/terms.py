@@ -6,7 +6,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from ikigai.core.messages import Image
+from ikigai.core.events.messages import Image
 from ikigai.core.request.build import Request
 
 OPENAI_EFFORT = {"off": "none", "min": "minimal", "med": "medium"}

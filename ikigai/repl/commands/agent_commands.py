@@ -9,10 +9,10 @@ from ikigai.app.agents import agent_tree
 from ikigai.core.agents.mail import MAX_MESSAGE_CHARACTERS
 from ikigai.core.commands.parsers import ProgramCommand, parse_one_agent, parse_rename
 from ikigai.core.errors import IkigaiError, NotReady, Rejected
-from ikigai.core.events import MailSent
-from ikigai.core.questions import Question, yes_or_no
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.events import MailSent
 from ikigai.core.state import inputs
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.views.questions import Question, yes_or_no
 from ikigai.repl.commands import switching
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.state.memory import Memory
-from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import ToolSelection
 
 if TYPE_CHECKING:
     from ikigai.app.run.services import Services

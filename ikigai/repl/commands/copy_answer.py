@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import Rejected, WrongArgument
-from ikigai.core.messages import Role
+from ikigai.core.events.messages import Role
 from ikigai.core.request.build import REPLY_PLACEHOLDERS
-from ikigai.core.sanitize import clean, clean_line
 from ikigai.core.state.memory import Memory
+from ikigai.core.text.sanitize import clean, clean_line
 from ikigai.terminal.render.markdown import code_blocks
 
 

@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from ikigai.core import tokens
 from ikigai.core.commands.arguments import quoted
+from ikigai.core.commands.mentions import format_mention
 from ikigai.core.errors import Rejected, WrongArgument, closest_names
-from ikigai.core.mentions import format_mention
 from ikigai.core.request.tool_rules import TOOL_RULES, refusal, refused_tools
-from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.text import tokens
+from ikigai.core.text.sanitize import clean, clean_line
 from ikigai.tools.mcp.host_messages import GetPrompt
 
 if TYPE_CHECKING:

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING
 from ikigai.app.project.instruction_files import decode
 from ikigai.app.tools.tool_runtime import approvals_file
 from ikigai.config import trusted_folders
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.commands.arguments import is_id, quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
-from ikigai.core.events import Choices
-from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
-from ikigai.core.sanitize import clean_line
-from ikigai.core.secrets import is_secret
+from ikigai.core.events.events import Choices
+from ikigai.core.secrets.secret_variables import is_secret
 from ikigai.core.state import inputs
+from ikigai.core.state.decisions.settings import chosen_settings
 from ikigai.core.state.memory import Memory
-from ikigai.core.state.settings import chosen_settings
-from ikigai.core.tool_selection import ToolSelection
-from ikigai.core.vendor_search import VENDOR_SEARCH
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import ToolSelection
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH
+from ikigai.core.views.questions import Question, QuestionAnswer, yes_or_no
 from ikigai.system.paths import expand_home
 from ikigai.tools.approval import standing_approvals
 

@@ -14,14 +14,14 @@ import msgspec
 
 from ikigai.core.commands.parsers import ProgramCommand
 from ikigai.core.errors import Rejected, closest_names
-from ikigai.core.events import Choices
-from ikigai.core.questions import Question, QuestionAnswer, yes_or_no
+from ikigai.core.events.events import Choices
 from ikigai.core.request.pins import PIN_PREFIX, Pin, list_pins, pin_choice, pin_tokens
-from ikigai.core.sanitize import clean_line, storable
 from ikigai.core.state.inputs import Change
 from ikigai.core.state.memory import Memory, request_frame
-from ikigai.core.tokens import count_tokens, format_tokens
+from ikigai.core.text.sanitize import clean_line, storable
+from ikigai.core.text.tokens import count_tokens, format_tokens
 from ikigai.core.views.context_report import MIN_CONVERSATION_TOKENS
+from ikigai.core.views.questions import Question, QuestionAnswer, yes_or_no
 
 if TYPE_CHECKING:
     from ikigai.terminal.output.conversation import ConversationView

@@ -270,7 +270,7 @@ class ProgramCommands:
         self._view.print_text(await self._screen.copied(text, name))
 
     async def _approve(self, command: ProgramCommand) -> None:
-        from ikigai.core.key_actions import bound_key
+        from ikigai.core.commands.key_actions import bound_key
         from ikigai.repl.commands import permission_commands
 
         to, (services, memory) = self._active_agent.agent_loop, self._require_open()

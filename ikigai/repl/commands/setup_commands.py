@@ -18,7 +18,7 @@ from ikigai.config.key_sources import LOGIN, variable_of
 from ikigai.config.records import THEME_NAMES
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
-from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.tools.tool_selection import ToolSelection
 from ikigai.core.vendors import ServerPreset, sellers
 from ikigai.providers import model_list_cache
 from ikigai.providers.models import default_model

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from ikigai.core.commands.table import LOGIN_LINE
-from ikigai.core.secrets import without_secrets
+from ikigai.core.secrets.secret_variables import without_secrets
 from ikigai.system import paths
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ import json
 import os
 from typing import TYPE_CHECKING
 
-from ikigai.core.key_actions import key_label
+from ikigai.core.commands.key_actions import key_label
 from ikigai.repl.drafts.draft_files import DraftFiles
 from ikigai.repl.drafts.input_drafts import SAVE_INTERVAL
 from ikigai.system import paths

@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from ikigai.core.errors import StoreError
-from ikigai.core.events import StoredEvent, UserMessage
-from ikigai.core.sanitize import storable
+from ikigai.core.events.events import StoredEvent, UserMessage
+from ikigai.core.text.sanitize import storable
 from ikigai.system import paths
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from ikigai.core.lookalikes import visible_name
-from ikigai.core.mentions import find_mentions, format_mention
+from ikigai.core.commands.mentions import find_mentions, format_mention
 from ikigai.core.search.fuzzy import FuzzySearch, PathIndex
+from ikigai.core.text.lookalikes import visible_name
 
 log = logging.getLogger(__name__)
 

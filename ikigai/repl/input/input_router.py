@@ -260,6 +260,6 @@ def _may_mention(text: str) -> bool:
     """Return True if words of `text` may name a file or a page; most messages have no @."""
     if "@" not in text:
         return False
-    from ikigai.core import mentions
+    from ikigai.core.commands import mentions
 
     return mentions.may_mention(own_words(text))

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 
-from ikigai.core.mentions import format_mention
+from ikigai.core.commands.mentions import format_mention
 from ikigai.terminal.screen import Screen
 
 MAX_DROPPED_CHARACTERS = 8_000

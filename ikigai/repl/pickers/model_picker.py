@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.core import tokens
 from ikigai.core.commands.arguments import parse_model
+from ikigai.core.text import tokens
 from ikigai.terminal.browser.picker_source import PickerRow
 
 if TYPE_CHECKING:

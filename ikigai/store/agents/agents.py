@@ -6,8 +6,8 @@ from typing import LiteralString
 from uuid import UUID, uuid4
 
 from ikigai.core.errors import Rejected, Unavailable, closest_names
-from ikigai.core.record import Record
-from ikigai.core.sanitize import storable
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import storable
 from ikigai.store.agents import agent_names
 from ikigai.store.connection.address import schema_number
 from ikigai.store.connection.connection import DatabaseSession

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 from uuid import UUID
 
-from ikigai.core import codec
 from ikigai.core.agents.mail import Mail
 from ikigai.core.agents.tree import SubagentNode
-from ikigai.core.events import MailSent, StoredEvent
+from ikigai.core.events import codec
+from ikigai.core.events.events import MailSent, StoredEvent
 from ikigai.core.state.grants import is_confirmed
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.sql.agent_lists import IS_IN_TURN

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import psycopg
 
 from ikigai.core.errors import StoreError
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.sql import replay as queries

@@ -11,7 +11,7 @@ from typing import LiteralString
 import psycopg
 
 from ikigai.core.errors import BadDatabase
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.store.connection.address import ServerAddress
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor

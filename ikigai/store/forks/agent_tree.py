@@ -12,9 +12,9 @@ import psycopg
 
 from ikigai.core.agents.tree import ANCESTOR_CIRCLE, PARENT_MISSING, THIS_PROGRAM, AgentInfo, AgentLink, subtree
 from ikigai.core.errors import AgentLocked, CorruptLineage, Rejected
-from ikigai.core.events import Event
-from ikigai.core.record import Record
-from ikigai.core.sanitize import storable
+from ikigai.core.events.events import Event
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import storable
 from ikigai.store.agents import agent_names
 from ikigai.store.agents.agents import Agent, Agents, check_name, name_taken
 from ikigai.store.connection.connection import DatabaseSession

@@ -4,14 +4,14 @@ from uuid import UUID
 
 import psycopg
 
-from ikigai.core import codec
-from ikigai.core.codec import Row
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Event, Filtered, Forked, MailSent, MailTaken, TurnEnded
+from ikigai.core.events import codec
+from ikigai.core.events.codec import Row
+from ikigai.core.events.events import Event, Filtered, Forked, MailSent, MailTaken, TurnEnded
+from ikigai.core.relocation.position import UnsavedPosition
+from ikigai.core.relocation.unsaved import Unsaved
 from ikigai.core.state.loading import TURN_KINDS
 from ikigai.core.state.memory import replace
-from ikigai.core.transfer.position import UnsavedPosition
-from ikigai.core.transfer.unsaved import Unsaved
 from ikigai.store.agents.agents import Agent, check_name, create_agent
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.log.append_attempt import new_event_id, sealed_row

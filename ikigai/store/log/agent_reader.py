@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from ikigai.core.events import StoredEvent, UsageReported
+from ikigai.core.events.events import StoredEvent, UsageReported
 from ikigai.core.state.loading import Reading
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.log import history, reading

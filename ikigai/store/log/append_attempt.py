@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 from uuid import UUID
 
-from ikigai.core import codec
-from ikigai.core.codec import Row
-from ikigai.core.events import Event, StoredEvent
+from ikigai.core.events import codec
+from ikigai.core.events.codec import Row
+from ikigai.core.events.events import Event, StoredEvent
 from ikigai.core.state.grants import Seal, needs_seal, sealed
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.log import reading

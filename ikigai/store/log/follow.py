@@ -19,7 +19,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 
-from ikigai.core.events import CHANGES_THE_PAST, StoredEvent
+from ikigai.core.events.events import CHANGES_THE_PAST, StoredEvent
 from ikigai.core.request.reply_draft import Draft, Parts
 from ikigai.core.state.loading import Loading
 from ikigai.core.state.memory import Memory

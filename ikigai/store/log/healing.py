@@ -4,7 +4,7 @@ A promoted standby may lack what the lost server confirmed last. This program kn
 read them:
 
     connection lost ──► they are written to a file, in case this program also ends connected again ──► write lock ──►
-    compared with the log by `event_id` (`core.transfer.position`)
+    compared with the log by `event_id` (`core.relocation.position`)
                     ──► the missing ones in one transaction ──► the reply draft ──► the file is removed
 
 The events keep `event_id` and `seq`, and their ids unless other events have those by now. The next start treats a file
@@ -19,14 +19,14 @@ from uuid import UUID
 
 import psycopg
 
-from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, LogDiverged, Unavailable
-from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, StoredEvent, TurnEnded
+from ikigai.core.events import codec
+from ikigai.core.events.events import AgentKilled, AgentRevived, AssistantMessage, StoredEvent, TurnEnded
+from ikigai.core.relocation.known_tail import MAX_TAIL_BYTES, MAX_TAIL_SECONDS, KnownTail
+from ikigai.core.relocation.position import UnsavedPosition, reusable_ids
+from ikigai.core.relocation.renumber import MovedIds, renumber_row
+from ikigai.core.relocation.unsaved import Unsaved
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.transfer.known_tail import MAX_TAIL_BYTES, MAX_TAIL_SECONDS, KnownTail
-from ikigai.core.transfer.position import UnsavedPosition, reusable_ids
-from ikigai.core.transfer.renumber import MovedIds, renumber_row
-from ikigai.core.transfer.unsaved import Unsaved
 from ikigai.store.agents import agent_names
 from ikigai.store.agents.agents import Agent
 from ikigai.store.connection.driver_connection import Cursor

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.core.codec import SEARCHED_KINDS
 from ikigai.core.errors import Rejected
-from ikigai.core.events import StoredEvent
+from ikigai.core.events.codec import SEARCHED_KINDS
+from ikigai.core.events.events import StoredEvent
 from ikigai.core.state.tool_results import TextEnds
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.log.reading import NO_LIMIT, decode_row, end_sizes

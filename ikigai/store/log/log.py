@@ -10,14 +10,14 @@ from uuid import UUID
 
 import psycopg
 
-from ikigai.core import codec
 from ikigai.core.errors import AgentLocked, Rejected, StoreError, Unavailable
-from ikigai.core.events import AgentKilled, AgentRevived, AssistantMessage, Event, TurnEnded
+from ikigai.core.events import codec
+from ikigai.core.events.events import AgentKilled, AgentRevived, AssistantMessage, Event, TurnEnded
 from ikigai.core.ports import Appended
 from ikigai.core.request.reply_draft import Draft, has_hosted
-from ikigai.core.sanitize import storable
 from ikigai.core.state.loading import Loading, Reading
 from ikigai.core.state.memory import Memory
+from ikigai.core.text.sanitize import storable
 from ikigai.store.agents.agents import Agent, mark_used
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor
@@ -28,10 +28,10 @@ from ikigai.store.sql import agents, forks
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ikigai.core.spending import CapScope, Money, ReservedAmount, SpendingQuery
-    from ikigai.core.transfer.position import UnsavedPosition
-    from ikigai.core.transfer.renumber import MovedIds
-    from ikigai.core.transfer.unsaved import Unsaved
+    from ikigai.core.relocation.position import UnsavedPosition
+    from ikigai.core.relocation.renumber import MovedIds
+    from ikigai.core.relocation.unsaved import Unsaved
+    from ikigai.core.request.spending import CapScope, Money, ReservedAmount, SpendingQuery
     from ikigai.store.log.healing import LogTail, Restored
 
 _T = TypeVar("_T")
@@ -130,8 +130,8 @@ class AgentLog:
         """Return `events`, with the ids under which `append` tried to store them, for a file. Where the log has
         diverged they follow on those that it lacks.
         """
-        from ikigai.core.transfer.renumber import renumber_row
-        from ikigai.core.transfer.unsaved import Unsaved
+        from ikigai.core.relocation.renumber import renumber_row
+        from ikigai.core.relocation.unsaved import Unsaved
 
         attempt = self._attempt
         if not attempt or attempt.events is not events:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from ikigai.core.events import StoredEvent
+from ikigai.core.events.events import StoredEvent
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.log.reading import NO_LIMIT, decode_row
 from ikigai.store.sql import paging

@@ -7,9 +7,9 @@ from typing import Any, LiteralString, TypeVar
 import psycopg
 from psycopg.pq import TransactionStatus
 
-from ikigai.core import codec
 from ikigai.core.errors import StoreError
-from ikigai.core.events import StoredEvent
+from ikigai.core.events import codec
+from ikigai.core.events.events import StoredEvent
 from ikigai.core.state.lineage import Ancestor
 from ikigai.core.state.loading import (
     Answer,

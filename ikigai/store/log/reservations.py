@@ -4,7 +4,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from uuid import UUID
 
-from ikigai.core.spending import CapScope, Money, ReservedAmount, SpendingQuery
+from ikigai.core.request.spending import CapScope, Money, ReservedAmount, SpendingQuery
 from ikigai.store.connection.address import schema_number
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor

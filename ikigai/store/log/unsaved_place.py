@@ -2,8 +2,8 @@
 
 from uuid import UUID
 
-from ikigai.core.transfer.position import StoredPlace, UnsavedPosition, locate
-from ikigai.core.transfer.unsaved import Unsaved
+from ikigai.core.relocation.position import StoredPlace, UnsavedPosition, locate
+from ikigai.core.relocation.unsaved import Unsaved
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.sql import transfer
 

@@ -17,7 +17,7 @@ from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.log.log import AgentLog
 
 if TYPE_CHECKING:
-    from ikigai.core.transfer.unsaved import Unsaved
+    from ikigai.core.relocation.unsaved import Unsaved
     from ikigai.store.connection.connection_watch import ConnectionWatch
     from ikigai.store.log.healing import LogTail
 

@@ -14,10 +14,10 @@ from uuid import UUID
 import psycopg
 from psycopg import sql
 
-from ikigai.core.codec import Row
 from ikigai.core.errors import AgentLocked, Rejected, StoreError
-from ikigai.core.record import Record
-from ikigai.core.transfer.redact import PURGED_TEXT, PurgeTarget, match_anything, purge_row, row_texts
+from ikigai.core.events.codec import Row
+from ikigai.core.events.record import Record
+from ikigai.core.relocation.redact import PURGED_TEXT, PurgeTarget, match_anything, purge_row, row_texts
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.connection.retry_on_conflict import retry_on_conflict

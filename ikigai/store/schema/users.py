@@ -11,7 +11,7 @@ from typing import LiteralString
 from psycopg import errors, sql
 
 from ikigai.core.errors import BadDatabase, Rejected
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.connection.retry_on_conflict import retry_on_conflict

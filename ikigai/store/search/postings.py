@@ -12,7 +12,7 @@ from itertools import accumulate
 from operator import sub
 from typing import Any, NamedTuple
 
-from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.core.events.codec import SEARCHED_KINDS
 from ikigai.core.search.lexer import PAIR_JOINER
 from ikigai.core.search.query import IndexKey, MatchMode
 

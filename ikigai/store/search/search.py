@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from uuid import UUID
 
 from ikigai.core.errors import Rejected
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.search.query import Term, parse, widen_terms
 from ikigai.core.search.snippets import SearchHit
 from ikigai.store.connection.driver_connection import Cursor

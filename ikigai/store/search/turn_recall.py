@@ -16,7 +16,7 @@ from uuid import UUID
 import msgspec
 
 from ikigai.core.errors import ConfigError
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.core.search.lexer import fold, is_unspaced
 from ikigai.core.search.query import MAX_QUESTION_CHARACTERS, Term
 from ikigai.core.search.snippets import TermFinder

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import msgspec
 
-from ikigai.core.codec import SEARCHED_KINDS
+from ikigai.core.events.codec import SEARCHED_KINDS
 from ikigai.core.search import lexer
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search import postings, segments, stems

@@ -7,11 +7,11 @@ from uuid import UUID, uuid4
 
 import psycopg
 
-from ikigai.core.codec import Row
 from ikigai.core.errors import Rejected, Unavailable
-from ikigai.core.record import Record
-from ikigai.core.transfer.renumber import IdMap, RawRow, renumber_row
-from ikigai.core.transfer.shared_rows import ConflictingRow, ForkPoint, SharedRows
+from ikigai.core.events.codec import Row
+from ikigai.core.events.record import Record
+from ikigai.core.relocation.renumber import IdMap, RawRow, renumber_row
+from ikigai.core.relocation.shared_rows import ConflictingRow, ForkPoint, SharedRows
 from ikigai.store.agents import agent_names
 from ikigai.store.agents.agents import Agent, Agents, is_name
 from ikigai.store.connection.connection import DatabaseSession

@@ -10,7 +10,7 @@ from uuid import UUID
 
 import msgspec
 
-from ikigai.core.events import UsageReported
+from ikigai.core.events.events import UsageReported
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor
@@ -19,7 +19,7 @@ from ikigai.store.sql import usage
 
 if TYPE_CHECKING:
     from ikigai.core.request.cache_diagnosis import CacheUse
-    from ikigai.core.spending import CapScope, Money, SpendingQuery
+    from ikigai.core.request.spending import CapScope, Money, SpendingQuery
     from ikigai.core.views.cache_report import CacheReport
     from ikigai.store.usage.window_history import WindowFill
 

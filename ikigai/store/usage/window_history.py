@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.sql import window_history
 

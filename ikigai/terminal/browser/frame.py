@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.exclusion_reason import ExclusionReason
 from ikigai.terminal.browser.items import BrowserItem

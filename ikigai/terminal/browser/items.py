@@ -4,10 +4,10 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from ikigai.core.events import Cleared, Filtered, Rewound, StoredEvent, Summarized, Undone, UserMessage
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean
+from ikigai.core.events.events import Cleared, Filtered, Rewound, StoredEvent, Summarized, Undone, UserMessage
+from ikigai.core.events.record import Record
 from ikigai.core.state.memory import Memory
+from ikigai.core.text.sanitize import clean
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.exclusion_reason import Exclusion, Exclusions
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock, history_items

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ikigai.core.events import StoredEvent
+from ikigai.core.events.events import StoredEvent
 from ikigai.core.views import transcript
 
 PAGE_EVENTS = 200

@@ -6,7 +6,7 @@ from prompt_toolkit.key_binding import KeyPress
 from prompt_toolkit.keys import Keys
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.terminal.browser import keys
 from ikigai.terminal.browser.browser import Browser
 from ikigai.terminal.browser.frame import draw_foot, draw_head, draw_typed

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Protocol
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 
 class PickerRow(Record, frozen=True):

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ikigai.core.events import StoredEvent
+from ikigai.core.events.events import StoredEvent
 from ikigai.core.state.memory import Memory
 from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusions
 from ikigai.terminal.browsable_history import BrowserLineage, HistoryPages, HitSeeker

@@ -6,7 +6,7 @@ from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import Completion
 
 from ikigai.core.commands.table import BY_NAME, COMMANDS, is_command
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 Complete = Callable[[str, str], Iterable[str]]
 """A function that returns the values of an argument, as `ScreenHandler.complete` does."""
@@ -59,7 +59,7 @@ def find_candidates(before: str, complete: Complete) -> list[Candidate]:
 
 
 def _complete_mention(before: str, complete: Complete) -> Iterator[Candidate]:
-    from ikigai.core.mentions import begun_mention
+    from ikigai.core.commands.mentions import begun_mention
 
     if begun := begun_mention(before):
         written, path = begun

@@ -1,4 +1,4 @@
-"""Bind keys to actions: prompt_toolkit's Emacs keys, and over them the actions of `core.key_actions`.
+"""Bind keys to actions: prompt_toolkit's Emacs keys, and over them the actions of `core.commands.key_actions`.
 
 Esc and Ctrl+C stop the activity under way: a menu, a question, a command, the reading of attachments, or the turn. The
 agent gets the input Interrupted: the turn ends with the part of the reply so far, running tools are cancelled, and
@@ -15,7 +15,7 @@ from prompt_toolkit.filters import Condition, emacs_mode, vi_mode
 from prompt_toolkit.key_binding import KeyBindings, KeyPress, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from ikigai.core.key_actions import KEY_ACTIONS, active_keys, key_label
+from ikigai.core.commands.key_actions import KEY_ACTIONS, active_keys, key_label
 from ikigai.terminal.input.completion import Menu
 from ikigai.terminal.input.input_actions import InputActions, On
 from ikigai.terminal.input.prompt import GhostSuggestion
@@ -101,7 +101,7 @@ def _binder(
 
 
 def key_presses(key: str) -> tuple[Keys | str, ...]:
-    """Return the key presses of a key of `core.key_actions` as prompt_toolkit names them."""
+    """Return the key presses of a key of `core.commands.key_actions` as prompt_toolkit names them."""
     presses: list[Keys | str] = []
     for press in key.split():
         plain = press.removeprefix("alt-")

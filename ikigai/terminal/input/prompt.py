@@ -11,7 +11,7 @@ from prompt_toolkit.layout import BufferControl, ConditionalContainer, Dimension
 from prompt_toolkit.layout.processors import BeforeInput, Processor, Transformation, TransformationInput
 from prompt_toolkit.layout.utils import explode_text_fragments
 
-from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.text.sanitize import clean, clean_line
 from ikigai.terminal.input.sent_prompts import PromptHistory
 from ikigai.terminal.output.live_area import max_rows
 from ikigai.terminal.render.text_width import TAB_CELLS, cell_width, cut

@@ -14,8 +14,8 @@ from prompt_toolkit.buffer import Buffer, CompletionState
 from prompt_toolkit.completion import Completion
 from prompt_toolkit.document import Document
 
-from ikigai.core.sanitize import clean_line
 from ikigai.core.search.prompt_history import EXACTLY, PromptMatches, SentPrompt, match_rank
+from ikigai.core.text.sanitize import clean_line
 from ikigai.terminal.input.sent_prompts import PromptHistory
 from ikigai.terminal.render.text_width import cut
 

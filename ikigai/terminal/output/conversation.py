@@ -7,13 +7,13 @@ import time
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from ikigai.core.events import CUT_OFF, StoredEvent, ToolStarted, UsageReported
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.events.events import CUT_OFF, StoredEvent, ToolStarted, UsageReported
 from ikigai.core.request.reply import Delta, RetryScheduled, describe_retry
 from ikigai.core.views import usage_totals
 from ikigai.core.views.call_words import join_results
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.live_state import LiveState, newest_output
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 from ikigai.terminal.output.application import TerminalApp
 from ikigai.terminal.output.dialog import Dialogs

@@ -10,7 +10,7 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from ikigai.core.questions import Choice, Question, QuestionAnswer
+from ikigai.core.views.questions import Choice, Question, QuestionAnswer
 from ikigai.terminal.render.theme import Theme
 
 MIN_SEEN_SECONDS = 0.4

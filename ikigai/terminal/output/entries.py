@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.events.messages import ToolCall, ToolResult
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, Thought, TranscriptBlock, hosted_block
 from ikigai.terminal.output.live_reply import FinishedPiece, FoldedThinking

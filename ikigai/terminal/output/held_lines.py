@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
-from ikigai.core.events import Choices, SettingsChanged, StoredEvent
-from ikigai.core.questions import Question
+from ikigai.core.events.events import Choices, SettingsChanged, StoredEvent
 from ikigai.core.views.call_words import is_read, join_result, name_once
+from ikigai.core.views.questions import Question
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock
 
 

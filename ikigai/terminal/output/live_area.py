@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.buffer import Buffer
 
 from ikigai.core.request.reply import describe_retry
-from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.text.sanitize import clean, clean_line
 from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.core.views.usage_totals import UsageTotals
@@ -218,7 +218,7 @@ class LiveArea:
         if reply.thinking:
             return f"{THINKING} {format_duration(now - reply.thinking.since)}"
         if reply.hosted:
-            from ikigai.core.vendor_search import hosted_query
+            from ikigai.core.tools.vendor_search import hosted_query
 
             return f"Searching the web: {clean_line(hosted_query(reply.hosted))}"
         if reply.calls:

@@ -9,9 +9,9 @@ hosted call, its result ──► (live) ──► when words after it go up, or
 import time
 from typing import NamedTuple, TypeAlias
 
-from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.events.messages import ToolCall, ToolResult
 from ikigai.core.request.reply import Delta, HostedDelta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
-from ikigai.core.sanitize import clean, storable
+from ikigai.core.text.sanitize import clean, storable
 from ikigai.terminal.render.blocks import ReplyContext
 from ikigai.terminal.render.markdown import MarkdownStream
 

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Sequence
 
 from prompt_toolkit.completion import Completion
 
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.core.views import usage_totals
 from ikigai.terminal.output.dialog import Dialog
 from ikigai.terminal.output.live_area import LiveArea

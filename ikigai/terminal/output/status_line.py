@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.core import tokens
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text import tokens
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.core.views import usage_totals
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.terminal.render.text_width import cell_width, cut

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.text.sanitize import clean, clean_line
 from ikigai.core.views.call_words import count_found, describe_call
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.core.views.transcript import Shown, Speaker, TranscriptBlock, source_line

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.terminal.render.text_width import TAB_CELLS, cut, wrap
 from ikigai.terminal.render.theme import Theme
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from functools import cache, lru_cache
 from typing import TYPE_CHECKING, Any
 
-from ikigai.core.sanitize import Cleaner, clean
+from ikigai.core.text.sanitize import Cleaner, clean
 from ikigai.terminal.render.styles import Styles, theme_styles
 
 if TYPE_CHECKING:

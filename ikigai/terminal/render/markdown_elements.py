@@ -24,7 +24,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.theme import Theme
 
-from ikigai.core.sanitize import clean
+from ikigai.core.text.sanitize import clean
 from ikigai.terminal.render import links
 from ikigai.terminal.render.code_colors import CODE_ELEMENTS, MAX_COLORED_CHARACTERS, find_lexer
 from ikigai.terminal.render.styles import Styles

@@ -1,6 +1,6 @@
 """Put the context rule and the lines of a diff into plain words, for screen readers."""
 
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.context_rule import ContextRule
 
 

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from ikigai.core.questions import Question
-from ikigai.core.sanitize import clean, clean_line
+from ikigai.core.text.sanitize import clean, clean_line
+from ikigai.core.views.questions import Question
 from ikigai.terminal.render import diff
 from ikigai.terminal.render.blocks import BLOCK_INDENT, hang
 from ikigai.terminal.render.text_width import wrap

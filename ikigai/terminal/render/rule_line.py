@@ -4,8 +4,8 @@ first one.
 
 from collections.abc import Iterator
 
-from ikigai.core import tokens
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text import tokens
+from ikigai.core.text.sanitize import clean_line
 from ikigai.core.views.context_rule import ContextRule
 from ikigai.terminal.render.text_width import cell_width, cut
 from ikigai.terminal.render.theme import NOTE, Theme

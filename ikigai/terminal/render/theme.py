@@ -10,7 +10,7 @@ decides.
 import re
 from collections.abc import Mapping
 
-from ikigai.core.key_actions import KEY_ACTIONS, bound_key
+from ikigai.core.commands.key_actions import KEY_ACTIONS, bound_key
 from ikigai.terminal.render.styles import ANSI_COLORS, TEXT_ATTRIBUTES, Styles, theme_styles
 
 USER, ASSISTANT, CALL, RESULT, NOTE, WARNING, STOPPED = "❯", "●", "→", "←", "·", "⚠", "✗"
@@ -86,7 +86,7 @@ class Theme:
         self._keys = {action.name: bound_key(action.name, changes) for action in KEY_ACTIONS}
 
     def key(self, action: str) -> str:
-        """Return the key of an action of `core.key_actions` as texts name it; "" if it has none."""
+        """Return the key of an action of `core.commands.key_actions` as texts name it; "" if it has none."""
         return self._keys[action]
 
     @property

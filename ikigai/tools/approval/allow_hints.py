@@ -6,9 +6,9 @@ import shlex
 
 import msgspec
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import ConfigError
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.tools.approval import allow_rules, shell_parser
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.invisible_characters import describe_hidden

@@ -40,7 +40,7 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 
 from ikigai.core.errors import ConfigError
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.tools.approval import shell_parser
 from ikigai.tools.approval.shell_parser import NotPlain, Word
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from ikigai.core.messages import ToolCall
-from ikigai.core.questions import Choice, Question
+from ikigai.core.events.messages import ToolCall
 from ikigai.core.views.call_words import verb_of
+from ikigai.core.views.questions import Choice, Question
 from ikigai.tools.approval.batch import PendingApproval
 from ikigai.tools.approval.invisible_characters import reveal
 from ikigai.tools.approval.policy import COMMAND_TOOLS

@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
 from ikigai.tools.base import Effect
 from ikigai.tools.files.diffs import is_whole
 

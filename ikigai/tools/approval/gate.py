@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError
-from ikigai.core.events import ApprovalDecided, Choices
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.events import ApprovalDecided, Choices
+from ikigai.core.events.messages import ToolCall
 from ikigai.core.ports import Ask, LiveSettings, StartDecision
-from ikigai.core.questions import QuestionAnswer
-from ikigai.core.tool_denial import denial
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_denial import denial
+from ikigai.core.views.questions import QuestionAnswer
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.approval_questions import (
     BACK_KEY,

@@ -7,7 +7,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
-from ikigai.core.sanitize import clean, clean_line, find_fillers
+from ikigai.core.text.sanitize import clean, clean_line, find_fillers
 
 MAX_BLANKS = 40
 """So many blanks in a row, and half as many empty lines, are counted instead of shown: they push text out of sight."""

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.tools.secret_files import compile_group, find_in_path, is_below, is_secret, read_groups, relative_path
 
 

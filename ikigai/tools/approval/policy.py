@@ -31,10 +31,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.messages import ToolCall
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.events.record import Record
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.invisible_characters import describe_hidden, hidden_in_diff
 from ikigai.tools.approval.path_policy import PathScope, is_below, protection_reason, reading_doubts

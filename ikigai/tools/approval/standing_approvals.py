@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 
 from ikigai.core.errors import Rejected
-from ikigai.core.sanitize import storable
+from ikigai.core.text.sanitize import storable
 from ikigai.system import private_json
 
 APPROVED_FILE = "approved.json"

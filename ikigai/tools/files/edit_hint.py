@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from ikigai.core.lookalikes import describe_difference, fold
+from ikigai.core.text.lookalikes import describe_difference, fold
 
 SHOWN_LINES, SHOWN_LINE_CHARACTERS = 12, 200
 """Lines of the nearest place, and characters of each, that are shown."""

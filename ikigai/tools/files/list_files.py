@@ -11,7 +11,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from ikigai.core.lookalikes import visible_name
+from ikigai.core.text.lookalikes import visible_name
 from ikigai.tools.base import Effect, OnOutput, ToolOutput
 from ikigai.tools.files.read_only_tool import ReadOnlyTool
 from ikigai.tools.files.read_tracker import ReadTracker

@@ -12,7 +12,7 @@ from typing import Annotated, BinaryIO, NamedTuple, TypeAlias
 import msgspec
 from msgspec import Meta
 
-from ikigai.core.messages import Image
+from ikigai.core.events.messages import Image
 from ikigai.tools.base import Effect, OnOutput, ToolOutput
 from ikigai.tools.files.contents import MAX_WHOLE_BYTES, Content, read_prefix, read_whole
 from ikigai.tools.files.encodings import Encoding, describe_line_ends, named_encoding, recognize_encoding, visible_text

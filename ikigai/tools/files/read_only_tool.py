@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from ikigai.core.lookalikes import visible_name
+from ikigai.core.text.lookalikes import visible_name
 from ikigai.tools.base import Effect, EffectKind
 from ikigai.tools.files.read_tracker import ReadTracker, ShownCall
 from ikigai.tools.files.safe_paths import check_same, is_inside, relative_name, resolve_path

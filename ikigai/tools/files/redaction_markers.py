@@ -1,6 +1,6 @@
 """Refuse to write a redaction marker that the file lacks: it would overwrite the secret behind it."""
 
-from ikigai.core.redaction import find_markers
+from ikigai.core.secrets.redaction import find_markers
 
 
 def check_markers(text: str, before: str, path: str) -> None:

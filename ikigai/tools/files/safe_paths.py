@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from ikigai.core.lookalikes import describe_difference, is_alike, may_have_alike, visible_name
+from ikigai.core.text.lookalikes import describe_difference, is_alike, may_have_alike, visible_name
 
 _WALK = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 """O_PATH (Linux) needs no right to list a directory that is only passed through."""

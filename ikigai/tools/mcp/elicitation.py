@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 
 from ikigai.core.ports import Ask
-from ikigai.core.questions import Choice, Question
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.views.questions import Choice, Question
 from ikigai.tools.mcp.host_messages import AnswerQuestion, ServerQuestion
 
 MAX_FIELDS = 20

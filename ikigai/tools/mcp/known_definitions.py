@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.mcp_tools import McpDefinition
+from ikigai.core.tools.mcp_tools import McpDefinition
 from ikigai.system import paths, private_json
 from ikigai.tools.mcp.host_messages import ServerLaunch
 

@@ -17,10 +17,10 @@ from typing import TypeAlias
 
 import msgspec
 
-from ikigai.core.mcp_tools import McpDefinition, McpOffer, choose_offer, clean_definition
+from ikigai.core.events.record import Record
 from ikigai.core.ports import Ask
-from ikigai.core.record import Record
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
+from ikigai.core.tools.mcp_tools import McpDefinition, McpOffer, choose_offer, clean_definition
 from ikigai.tools.mcp import known_definitions
 from ikigai.tools.mcp.host_messages import (
     AnswerQuestion,

@@ -14,7 +14,7 @@ import anyio
 import mcp_types as types
 from mcp.shared.message import SessionMessage
 
-from ikigai.core.sanitize import storable
+from ikigai.core.text.sanitize import storable
 from ikigai.tools.mcp.host_messages import MAX_MESSAGE_BYTES, LineSplitter
 from ikigai.tools.shell.supervised_process import SupervisedProcess
 

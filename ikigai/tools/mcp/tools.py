@@ -12,10 +12,10 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.mcp_tools import CALL_TOOL, MCP_SET, SEARCH_TOOL, McpDefinition, search_definitions
-from ikigai.core.messages import Image
+from ikigai.core.events.messages import Image
 from ikigai.core.ports import Ask
-from ikigai.core.sanitize import storable
+from ikigai.core.text.sanitize import storable
+from ikigai.core.tools.mcp_tools import CALL_TOOL, MCP_SET, SEARCH_TOOL, McpDefinition, search_definitions
 from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool, ToolOutput
 from ikigai.tools.files.read_file import Picture
 from ikigai.tools.mcp.host_messages import CallResult, CallTool

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from itertools import islice
 
-from ikigai.core.sanitize import storable
+from ikigai.core.text.sanitize import storable
 
 MAX_HASHED_BYTES = 1024 * 1024
 """Larger files are identified by inode, size and times: the time of change cannot be set back."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Mapping
 
-from ikigai.core.secrets import is_secret
+from ikigai.core.secrets.secret_variables import is_secret
 
 _PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "all_proxy", "no_proxy")
 _GROUPS = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from signal import Signals, strsignal
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 
 
 class FinishedCommand(Record, frozen=True):

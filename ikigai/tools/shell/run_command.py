@@ -12,7 +12,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.tools.base import OnOutput
 from ikigai.tools.shell.drawn_output import DrawnOutput
 from ikigai.tools.shell.exit_report import FinishedCommand

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ikigai.core.record import Record
+from ikigai.core.events.record import Record
 from ikigai.tools.shell.exit_report import FinishedCommand
 from ikigai.tools.shell.pipes import PipeReader
 

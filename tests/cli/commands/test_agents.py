@@ -9,7 +9,7 @@ from ikigai.app.json_records.json_output import encode
 from ikigai.cli import help_pages
 from ikigai.cli.commands import agents as roster
 from ikigai.core.errors import BadDatabase, ConfigError, Rejected
-from ikigai.core.events import Forked
+from ikigai.core.events.events import Forked
 from ikigai.core.state.inputs import Submitted
 from ikigai.store.database import Database
 from tests.store.talk import Talk

@@ -8,10 +8,10 @@ from typing import get_args
 import pytest
 
 from ikigai.core.commands import command_help
+from ikigai.core.commands.key_actions import KEY_ACTIONS, key_label
 from ikigai.core.commands.spec import CommandGroup, CommandSpec
 from ikigai.core.commands.table import BY_NAME, COMMANDS, parse
 from ikigai.core.errors import Rejected
-from ikigai.core.key_actions import KEY_ACTIONS, key_label
 
 
 def test_commands_of_a_group_stand_together_in_the_order_of_the_headings():

@@ -9,8 +9,8 @@ from ikigai.core.commands.arguments import parse_budget
 from ikigai.core.commands.parsers import Meaning, ProgramCommand, command_line
 from ikigai.core.commands.spec import CommandTiming
 from ikigai.core.commands.table import COMMANDS, is_command, parse
+from ikigai.core.context.forget_selection import EventRange
 from ikigai.core.errors import Rejected
-from ikigai.core.forget.selection import EventRange
 from ikigai.core.state.inputs import Change, Clear, Condense, Edit, Forget, Plan, Redo, Retry, RewindTo, SetMark, Undo
 
 MEANINGS: list[tuple[str, Meaning]] = [

@@ -3,8 +3,8 @@
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Image, Message, Role, Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import (
     NOT_RUN,
     OUTCOME_UNKNOWN,

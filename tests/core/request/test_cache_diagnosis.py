@@ -3,8 +3,8 @@
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core.events import PromptPrefix, UsageReported
-from ikigai.core.messages import Usage
+from ikigai.core.events.events import PromptPrefix, UsageReported
+from ikigai.core.events.messages import Usage
 from ikigai.core.request.cache_diagnosis import (
     CAUSE_WORDS,
     MIN_MISSED_TOKENS,

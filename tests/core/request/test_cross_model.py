@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ikigai.core.messages import (
+from ikigai.core.events.messages import (
     Block,
     Document,
     DocumentKind,

@@ -1,7 +1,6 @@
 import msgspec
 import pytest
 
-from ikigai.core import tokens
 from ikigai.core.request.default_prompt import (
     MAX_PROMPT_TOKENS,
     MAX_SHORT_PROMPT_TOKENS,
@@ -10,6 +9,7 @@ from ikigai.core.request.default_prompt import (
     full_prompt,
     short_prompt,
 )
+from ikigai.core.text import tokens
 
 HERE = Surroundings("/home/ann/work", "Linux (Debian GNU/Linux 13 (trixie))", "2026-11-23 (Monday)")
 

@@ -4,12 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core import codec
-from ikigai.core import events as ev
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.relocation.redact import PurgeTarget, purge_row
 from ikigai.core.request.pins import PIN_PREFIX, Pin, frame_pin, list_pins, pin_choice, pin_tokens, without_pins
 from ikigai.core.state.inputs import Change, Clear
 from ikigai.core.state.memory import next_request
-from ikigai.core.transfer.redact import PurgeTarget, purge_row
 from ikigai.core.views.context_report import build_report
 from ikigai.core.views.transcript import event_block
 from tests.core.agent import RUN, Agent

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ikigai.core.events import AssistantMessage
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.events import AssistantMessage
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.reply import (
     Delta,
     TextDelta,

@@ -4,7 +4,7 @@ import hypothesis.strategies as st
 import msgspec
 from hypothesis import given
 
-from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.reply import Delta, HostedDelta, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.core.request.reply_draft import Draft, DraftFollower, draft_blocks, draft_parts

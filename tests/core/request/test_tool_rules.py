@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.mcp_tools import MCP_TOOLS_KEY, McpOffer, clean_definition
-from ikigai.core.messages import ToolSpec
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.messages import ToolSpec
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.tool_rules import TOOL_RULES, refusal, refused_tools
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory
 from ikigai.core.state.memory import offered_tools, replace
-from ikigai.core.tool_selection import EXTERNAL_SET
+from ikigai.core.tools.mcp_tools import MCP_TOOLS_KEY, McpOffer, clean_definition
+from ikigai.core.tools.tool_selection import EXTERNAL_SET
 from tests.core.encoders import Chat
 
 ALL = set(TOOL_RULES)

@@ -8,12 +8,12 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from ikigai.core.errors import Rejected
-from ikigai.core.sanitize import clean
 from ikigai.core.search import lexer as lexemes
 from ikigai.core.search import snippets
 from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, PIECE_CHARACTERS, fold, index_keys, split_pieces
 from ikigai.core.search.query import IndexKey, MatchMode, Term, parse, widen_terms
 from ikigai.core.search.snippets import MarkedText, TermFinder
+from ikigai.core.text.sanitize import clean
 
 ODD = st.text(alphabet="aAbé ßéİﬁ①Σς한日本ｶ\u0301_ǅx\u200d\n\x1b[", max_size=40)
 

@@ -5,9 +5,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Image, StopReason, Text, Usage
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, StopReason, Text, Usage
 from ikigai.core.request.build import append_event
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import counted_size

@@ -7,15 +7,26 @@ from typing import get_args
 
 import pytest
 
-from ikigai.core import codec
-from ikigai.core import events as ev
 from ikigai.core.agents.mail import WORKS_FOR, Mail
+from ikigai.core.context.forget_selection import EventRange
 from ikigai.core.errors import Rejected
-from ikigai.core.forget.selection import EventRange
-from ikigai.core.messages import Image, ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import (
+    Image,
+    ReplyBlock,
+    StopReason,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    Usage,
+)
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.state import decisions
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.state.decisions import decisions
+from ikigai.core.state.decisions.decisions import decide, work
+from ikigai.core.state.decisions.rewind import text_to_edit
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     NEEDS_IDLE,
@@ -63,7 +74,6 @@ from ikigai.core.state.inputs import (
     UsageRecorded,
 )
 from ikigai.core.state.memory import AgentStatus
-from ikigai.core.state.rewind import text_to_edit
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult, ToolSpec
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     Approved,

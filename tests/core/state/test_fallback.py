@@ -2,11 +2,11 @@
 
 import pytest
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Text, ToolCall, ToolResult
 from ikigai.core.request.reply import FailureKind
+from ikigai.core.state.decisions.fallback import is_down, next_fallback
 from ikigai.core.state.effective_settings import RunProfile
-from ikigai.core.state.fallback import is_down, next_fallback
 from ikigai.core.state.inputs import (
     Approved,
     CallModel,

@@ -4,13 +4,13 @@ from itertools import pairwise
 
 import pytest
 
-from ikigai.core import events as ev
+from ikigai.core.context.forget_matching import FILTER_CONTEXT_SPEC
+from ikigai.core.context.forget_selection import EventRange, Selection, select_events
 from ikigai.core.errors import Rejected
-from ikigai.core.forget.matching import FILTER_CONTEXT_SPEC
-from ikigai.core.forget.selection import EventRange, Selection, select_events
-from ikigai.core.messages import Role, Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import REPLY_PLACEHOLDERS
-from ikigai.core.state.decisions import decide, work
+from ikigai.core.state.decisions.decisions import decide, work
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import REMOVED_TEXT
 from ikigai.core.state.inputs import (

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.state.decisions import work
+from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.memory import next_request
 from tests import GOLDEN

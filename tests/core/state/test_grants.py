@@ -6,16 +6,16 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from ikigai.core import codec
-from ikigai.core import events as ev
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import Rejected
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
 from ikigai.core.state.effective_settings import RunConfig, RunProfile
 from ikigai.core.state.grants import IMPORTED, unconfirmed_notice
 from ikigai.core.state.inputs import Change, Clear, Undo
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, next_request
-from ikigai.core.tool_selection import ToolSelection
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_selection import ToolSelection
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits
 from tests.core.memory_log import MemoryLog, StoredRow, seal

@@ -6,7 +6,7 @@ from contextlib import suppress
 import pytest
 
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Cleared, Event, Filtered, Marked, Rewound, Summarized, Undone
+from ikigai.core.events.events import Cleared, Event, Filtered, Marked, Rewound, Summarized, Undone
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
 from ikigai.core.state.intervals import excluded_by, within
 from ikigai.core.state.lineage import undone_ids

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Message, Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Message, Text, ToolCall, ToolResult
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.inputs import Approved, Interrupted, RunTool, StartTool, Submitted, ToolDone

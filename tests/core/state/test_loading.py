@@ -5,9 +5,9 @@ from typing import cast
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core import codec
-from ikigai.core import events as ev
-from ikigai.core.messages import StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events import codec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import (
     Approved,

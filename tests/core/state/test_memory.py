@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Role, Text, ToolCall, ToolResult
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import NOT_RUN, OUTCOME_UNKNOWN
 from ikigai.core.request.reply_draft import Draft
 from ikigai.core.state.effective_settings import RunConfig

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult
-from ikigai.core.model import ModelLimits
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, evolve, replay
 from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, max_bytes

@@ -3,9 +3,9 @@
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core.model import ModelLimits
+from ikigai.core.request.model import ModelLimits
+from ikigai.core.state.decisions.overflow import learned_context
 from ikigai.core.state.inputs import Submitted
-from ikigai.core.state.overflow import learned_context
 from tests.core.agent import Agent
 
 

@@ -5,17 +5,17 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core import tokens
-from ikigai.core.events import UserMessage
-from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult
-from ikigai.core.model import ModelLimits
+from ikigai.core.events.events import UserMessage
+from ikigai.core.events.messages import Message, Role, Text, ToolCall, ToolResult
 from ikigai.core.request.build import window_notice
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, history_bytes
 from ikigai.core.state.inputs import Change, Submitted
 from ikigai.core.state.memory import next_request, output_reserve
 from ikigai.core.state.open_turn import OpenTurn, TurnBuilder
 from ikigai.core.state.tool_results import ToolResultLimits
+from ikigai.core.text import tokens
 from tests.core.agent import Agent
 from tests.core.encoders import Chat, encoder
 from tests.core.vectors import cases

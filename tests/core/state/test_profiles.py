@@ -3,14 +3,14 @@
 import pytest
 from msgspec.structs import replace
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import ToolSpec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import ToolSpec
 from ikigai.core.state.effective_settings import RunConfig, RunProfile, WindowRules
 from ikigai.core.state.inputs import Change, Clear
 from ikigai.core.state.memory import next_request, offered_tools
 from ikigai.core.state.tool_results import ToolResultLimits
-from ikigai.core.tool_selection import EVERY_SET
+from ikigai.core.tools.tool_selection import EVERY_SET
 from ikigai.core.views.transcript import event_block
 from tests.core.agent import RUN, Agent
 

@@ -3,8 +3,9 @@
 import pytest
 
 from ikigai.core.agents.mail import Mail
-from ikigai.core.events import Filtered, MailSent, Summarized, UserMessage
-from ikigai.core.redaction import Redactor
+from ikigai.core.events.events import Filtered, MailSent, Summarized, UserMessage
+from ikigai.core.secrets.redaction import Redactor
+from ikigai.core.state.decisions.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, redact_input
 from ikigai.core.state.inputs import (
     CallModel,
     CommandFinished,
@@ -16,7 +17,6 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolsRefused,
 )
-from ikigai.core.state.redacted_inputs import FOREIGN_INPUTS, TYPED_EVENTS, key_notice, redact_input
 
 KEY, MARKER = "sk-own-7Qz81xKp-0123", "[redacted: A_KEY]"
 OWN = Redactor({"A_KEY": KEY}, formats=True)

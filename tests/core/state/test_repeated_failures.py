@@ -4,8 +4,9 @@ from typing import Any
 
 import pytest
 
-from ikigai.core import events as ev
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec
+from ikigai.core.state.decisions.repeated_failures import MAX_EQUAL_FAILURES, _are_equal, failure_notices
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import (
     Approved,
@@ -20,7 +21,6 @@ from ikigai.core.state.inputs import (
     ToolDone,
 )
 from ikigai.core.state.memory import AgentStatus
-from ikigai.core.state.repeated_failures import MAX_EQUAL_FAILURES, _are_equal, failure_notices
 from ikigai.core.views.transcript import Speaker, event_blocks
 from tests.core.agent import RUN, Agent
 from tests.core.encoders import encoder, limits

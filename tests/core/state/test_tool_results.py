@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.state.overflow import stated_limit
+from ikigai.core.state.decisions.overflow import stated_limit
 from ikigai.core.state.tool_results import ToolResultLimits, cap_result, ends_to_read, mask_result, masked_edge
 from tests.core.vectors import cases
 

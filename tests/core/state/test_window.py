@@ -4,8 +4,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, rule
 
-from ikigai.core.events import Totals
-from ikigai.core.messages import Message, Role, Text, ToolCall
+from ikigai.core.events.events import Totals
+from ikigai.core.events.messages import Message, Role, Text, ToolCall
 from ikigai.core.state.window import NO_TURNS, SentTurns, Turn, Turns, Window, fit_window, overflowing_window
 
 NOTHING = Totals()

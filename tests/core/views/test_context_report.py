@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikigai.core import events as ev
-from ikigai.core.mcp_tools import MCP_TOOLS_KEY, McpDefinition, McpOffer
-from ikigai.core.messages import Image, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image, StopReason, Text, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, StartTool, Submitted, ToolDone
 from ikigai.core.state.memory import Memory, envelope
+from ikigai.core.tools.mcp_tools import MCP_TOOLS_KEY, McpDefinition, McpOffer
 from ikigai.core.views.context_report import CountComparison, build_report, cramped_notice, format_report
 from tests.core.agent import Agent
 from tests.core.encoders import encoder, limits

@@ -7,10 +7,10 @@ from typing import NamedTuple
 import msgspec
 import pytest
 
+from ikigai.core.context.forget_selection import EventRange, select_events
 from ikigai.core.errors import Rejected
-from ikigai.core.events import Rewound, Summarized, TurnsRecalled, UserMessage
-from ikigai.core.forget.selection import EventRange, select_events
-from ikigai.core.messages import Text
+from ikigai.core.events.events import Rewound, Summarized, TurnsRecalled, UserMessage
+from ikigai.core.events.messages import Text
 from ikigai.core.state.inputs import Clear, Condensed, Filter, Input, RewindTo, SetMark, Submitted, Undo
 from ikigai.core.views.exclusion_reason import CONTROL_EVENTS, Exclusion, ExclusionReason, Exclusions, named_exclusion
 from ikigai.core.views.transcript import TranscriptBlock, history_items

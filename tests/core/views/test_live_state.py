@@ -1,7 +1,7 @@
 """The live state records the present of an agent, for the view that is attached."""
 
-from ikigai.core.events import AssistantMessage, Event, StoredEvent, ToolStarted, UserMessage
-from ikigai.core.messages import Text, ToolCall, ToolResult
+from ikigai.core.events.events import AssistantMessage, Event, StoredEvent, ToolStarted, UserMessage
+from ikigai.core.events.messages import Text, ToolCall, ToolResult
 from ikigai.core.state.fold import empty_memory, evolve
 from ikigai.core.state.memory import Memory
 from ikigai.core.views.live_state import MAX_OUTPUT_CHARACTERS, LiveState

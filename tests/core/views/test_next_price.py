@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from ikigai.core.events import PromptPrefix, UsageReported
-from ikigai.core.messages import Usage
+from ikigai.core.events.events import PromptPrefix, UsageReported
+from ikigai.core.events.messages import Usage
 from ikigai.core.request.cache_diagnosis import CacheUse
 from ikigai.core.views.next_price import MIN_TOLD_DIFFERENCE, NextPrice, cold_notice, next_price, price_words
 

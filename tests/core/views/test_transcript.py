@@ -2,8 +2,8 @@
 
 import pytest
 
-from ikigai.core import events as ev
-from ikigai.core.messages import (
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import (
     Citation,
     Document,
     DocumentKind,

@@ -4,8 +4,8 @@ from decimal import Decimal
 
 import pytest
 
-from ikigai.core.events import UsageReported
-from ikigai.core.messages import Usage
+from ikigai.core.events.events import UsageReported
+from ikigai.core.events.messages import Usage
 from ikigai.core.views.usage_totals import (
     UsageTotals,
     format_dollars,

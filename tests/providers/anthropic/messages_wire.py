@@ -7,7 +7,7 @@ included; `llamacpp` is what a llama.cpp server sent, shortened.
 import json
 from typing import Any
 
-from ikigai.core.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, Usage
+from ikigai.core.events.messages import ReplyBlock, StopReason, Text, Thinking, ToolCall, Usage
 from ikigai.core.request.reply import StreamFinished
 from tests import GOLDEN
 from tests.support.wire_server import Answer

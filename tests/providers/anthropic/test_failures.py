@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import Message, Role, Text
+from ikigai.core.events.messages import Message, Role, Text
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.providers.anthropic.provider import AnthropicProvider

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ikigai.core.messages import (
+from ikigai.core.events.messages import (
     Image,
     Message,
     Role,

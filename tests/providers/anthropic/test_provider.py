@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from msgspec.structs import replace
 
-from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
+from ikigai.core.events.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, ToolSpec, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
 from ikigai.providers.anthropic.messages_api import THINKING_BINDING_BETA
@@ -376,7 +376,7 @@ def test_nothing_of_the_environment_is_taken_for_ours(wire_server: WireServer, t
     }
     code = """
 import asyncio
-from ikigai.core.messages import Message, Role, Text
+from ikigai.core.events.messages import Message, Role, Text
 from ikigai.core.request.build import Request
 from ikigai.providers.anthropic.provider import AnthropicProvider
 

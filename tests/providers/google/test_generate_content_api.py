@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikigai.core.events import AssistantMessage, Event, UserMessage
-from ikigai.core.messages import (
+from ikigai.core.events.events import AssistantMessage, Event, UserMessage
+from ikigai.core.events.messages import (
     Image,
     Message,
     Role,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ikigai.core.messages import Message, Role, Text, ToolCall, ToolResult, ToolSpec
+from ikigai.core.events.messages import Message, Role, Text, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFailed, StreamFinished
 from ikigai.providers.google.provider import GoogleProvider

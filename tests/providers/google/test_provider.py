@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import (
+from ikigai.core.events.messages import (
     Image,
     Message,
     Role,

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.messages import StopReason, ToolCall, ToolSpec
+from ikigai.core.events.messages import StopReason, ToolCall, ToolSpec
 from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFailed, StreamFinished
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.messages import Usage
+from ikigai.core.events.messages import Usage
 from ikigai.core.request.reply import StreamFinished
 from ikigai.core.vendors import PRESETS
 from ikigai.providers.openai.provider import OpenAIProvider

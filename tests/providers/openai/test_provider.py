@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from ikigai.core.messages import Image, Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
+from ikigai.core.events.messages import Image, Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult, Usage
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
 from ikigai.core.vendors import PRESETS, ServerPreset

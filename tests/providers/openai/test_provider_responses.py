@@ -11,10 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from pydantic import TypeAdapter
 
 from ikigai.core.errors import IkigaiError
-from ikigai.core.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
+from ikigai.core.events.messages import Image, Message, Role, Text, Thinking, ToolCall, ToolResult, ToolSpec
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
-from ikigai.core.vendor_search import VENDOR_SEARCH_SPEC
+from ikigai.core.tools.vendor_search import VENDOR_SEARCH_SPEC
 from ikigai.providers.models import ListedModel, ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, ask, collect, measured, reply

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ikigai.core.messages import (
+from ikigai.core.events.messages import (
     Image,
     Message,
     Role,

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.codec import decode, encode
-from ikigai.core.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.codec import decode, encode
+from ikigai.core.events.messages import Message, Role, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import Request, join
 from ikigai.core.request.reply import ProviderEvent, StreamFinished, reply_events
 from ikigai.providers.openai.provider import OpenAIProvider

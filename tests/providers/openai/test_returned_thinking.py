@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from ikigai.core.codec import decode, encode
-from ikigai.core.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.codec import decode, encode
+from ikigai.core.events.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult
 from ikigai.core.request.build import Request, join, pair_calls
 from ikigai.core.request.reply import ProviderEvent, StreamFailed, StreamFinished, reply_events, storable_blocks
 from ikigai.providers.openai.provider import OpenAIProvider

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import psycopg
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Image
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Image
+from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.core.request.reply_draft import Draft
-from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
 from ikigai.store.embedded import location as embedded_place
 from ikigai.store.embedded import server as embedded

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 
 from ikigai.core.errors import BadDatabase, Unavailable
-from ikigai.core.events import Marked
+from ikigai.core.events.events import Marked
 from ikigai.store.database import Database
 from ikigai.store.embedded import location as embedded_place
 from ikigai.store.embedded import server as embedded

@@ -7,7 +7,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
+from ikigai.core.events import events as ev
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search.indexer import Indexer

@@ -11,10 +11,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
+from ikigai.core.events import events as ev
+from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.core.search.query import parse
 from ikigai.core.search.snippets import TermFinder
-from ikigai.core.transfer.redact import PurgeTarget
 from ikigai.store.database import Database
 from ikigai.store.search import lookup, postings, word_index
 from ikigai.store.search import segments as joining

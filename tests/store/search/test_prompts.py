@@ -2,7 +2,7 @@
 
 import pytest
 
-from ikigai.core import events as ev
+from ikigai.core.events import events as ev
 from ikigai.store.database import Database
 
 

@@ -12,9 +12,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
-from ikigai.core.messages import Text, ToolCall, ToolResult
-from ikigai.core.transfer.redact import PurgeTarget
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Text, ToolCall, ToolResult
+from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.store.database import Database
 from ikigai.store.search import postings, turn_recall
 from ikigai.store.search import segments as joining

@@ -9,10 +9,10 @@ from typing import Any
 import psycopg
 import pytest
 
-from ikigai.core import events as ev
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import Citation, Text, ToolCall, ToolResult
-from ikigai.core.transfer.redact import PurgeTarget
+from ikigai.core.events import events as ev
+from ikigai.core.events.messages import Citation, Text, ToolCall, ToolResult
+from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search import indexer, lookup, postings, word_index

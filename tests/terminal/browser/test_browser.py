@@ -6,8 +6,8 @@ from base64 import b64decode
 
 import pytest
 
-from ikigai.core.events import AssistantMessage, CommandRan, Event, StoredEvent, Summarized, UserMessage
-from ikigai.core.messages import Text, Thinking, ToolCall, ToolResult
+from ikigai.core.events.events import AssistantMessage, CommandRan, Event, StoredEvent, Summarized, UserMessage
+from ikigai.core.events.messages import Text, Thinking, ToolCall, ToolResult
 from ikigai.core.search.query import parse
 from ikigai.core.state.inputs import Clear, RewindTo, SetMark, Undo
 from ikigai.core.state.memory import Memory

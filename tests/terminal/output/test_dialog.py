@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.questions import Choice, Question, QuestionAnswer, yes_or_no
+from ikigai.core.views.questions import Choice, Question, QuestionAnswer, yes_or_no
 from ikigai.terminal.output.dialog import MIN_SEEN_SECONDS, TYPING_GUARD, Dialogs
 from tests.terminal.console import Console
 from tests.terminal.modes import ENTER

@@ -2,9 +2,9 @@
 
 from msgspec.structs import replace
 
-from ikigai.core.questions import Question
-from ikigai.core.tool_denial import DENIED_TOGETHER
+from ikigai.core.tools.tool_denial import DENIED_TOGETHER
 from ikigai.core.views.call_words import join_results
+from ikigai.core.views.questions import Question
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.terminal.output.held_lines import HeldCalls
 

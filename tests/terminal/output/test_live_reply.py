@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.messages import ToolCall, ToolResult
+from ikigai.core.events.messages import ToolCall, ToolResult
 from ikigai.core.request.reply import HostedDelta, RetryScheduled, TextDelta, ThinkingDelta, ToolCallDelta
 from ikigai.terminal.output.live_reply import FinishedBlock, FinishedPiece, LiveReply
 

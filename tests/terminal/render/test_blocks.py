@@ -11,11 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prompt_toolkit.buffer import Buffer
 
-from ikigai.core.events import AssistantMessage, StoredEvent, ToolStarted, UserMessage
-from ikigai.core.messages import Message, Text, ToolCall
-from ikigai.core.model import ModelLimits
-from ikigai.core.questions import yes_or_no
+from ikigai.core.events.events import AssistantMessage, StoredEvent, ToolStarted, UserMessage
+from ikigai.core.events.messages import Message, Text, ToolCall
 from ikigai.core.request.build import Request
+from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply import RetryScheduled
 from ikigai.core.search.snippets import MarkedText
 from ikigai.core.state.effective_settings import RunConfig
@@ -24,6 +23,7 @@ from ikigai.core.state.memory import Memory
 from ikigai.core.state.open_turn import OpenTurn
 from ikigai.core.state.window import Totals, Turn, Window
 from ikigai.core.views.context_rule import ContextRule
+from ikigai.core.views.questions import yes_or_no
 from ikigai.core.views.transcript import Speaker, TranscriptBlock
 from ikigai.core.views.usage_totals import UsageTotals
 from ikigai.terminal.output import status_line as status

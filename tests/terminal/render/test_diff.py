@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.questions import Question
+from ikigai.core.views.questions import Question
 from ikigai.terminal.render import diff
 from ikigai.terminal.render.question_lines import draw_question
 from ikigai.terminal.render.text_width import cell_width

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from rich.cells import cell_len
 
-from ikigai.core.sanitize import clean
+from ikigai.core.text.sanitize import clean
 from ikigai.terminal.render.markdown import MarkdownStream, render
 
 DOCUMENTS = {

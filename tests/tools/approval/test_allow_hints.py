@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.tools.approval.allow_hints import describe_remedy
 from ikigai.tools.approval.allow_rules import parse_rules
 from ikigai.tools.approval.allowlist import Allowlist

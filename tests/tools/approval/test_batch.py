@@ -10,10 +10,10 @@ import pytest
 
 from ikigai.agent.jobs import SettingsInForce
 from ikigai.app.tools.tool_runtime import StandingApprovals
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
 from ikigai.core.ports import StartDecision
-from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.core.tool_denial import DENIED_BY_USER, denial
+from ikigai.core.tools.tool_denial import DENIED_BY_USER, denial
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.tools.approval import standing_approvals as standing
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.gate import ApprovalGate

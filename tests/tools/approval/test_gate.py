@@ -9,13 +9,13 @@ import pytest
 
 from ikigai.agent.jobs import SettingsInForce
 from ikigai.app.tools.tool_runtime import StandingApprovals
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import IkigaiError
-from ikigai.core.events import Choices
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.events import Choices
+from ikigai.core.events.messages import ToolCall
 from ikigai.core.ports import Ask, StartDecision
-from ikigai.core.questions import Question, QuestionAnswer
-from ikigai.core.tool_denial import DENIED_BY_USER
+from ikigai.core.tools.approval_mode import ApprovalMode
+from ikigai.core.tools.tool_denial import DENIED_BY_USER
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.headless import printer as headless
 from ikigai.tools.approval import standing_approvals as standing
 from ikigai.tools.approval.allowlist import Allowlist

@@ -5,7 +5,7 @@ from unicodedata import category
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.sanitize import clean_line
+from ikigai.core.text.sanitize import clean_line
 from ikigai.tools.approval.invisible_characters import describe_hidden, hidden_in_diff, reveal
 
 

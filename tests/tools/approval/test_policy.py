@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.core.approval_mode import ApprovalMode
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.tools.approval.allowlist import Allowlist
 from ikigai.tools.approval.path_policy import PathScope, protection_reason
 from ikigai.tools.approval.policy import (

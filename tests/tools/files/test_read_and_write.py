@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 from PIL import Image as Pillow
 
-from ikigai.core.approval_mode import ApprovalMode
 from ikigai.core.errors import Rejected
-from ikigai.core.messages import ToolCall
+from ikigai.core.events.messages import ToolCall
+from ikigai.core.tools.approval_mode import ApprovalMode
 from ikigai.images.picture_files import PNG
 from ikigai.tools.approval.allow_rules import parse_rules
 from ikigai.tools.approval.allowlist import Allowlist

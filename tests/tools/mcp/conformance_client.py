@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.tools.mcp.host_messages import CallTool, GetPrompt, LoginPage, ReadResource, ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 

@@ -16,8 +16,8 @@ import psutil
 import pytest
 from PIL import Image
 
-from ikigai.core.mcp_tools import CALL_TOOL, McpOffer
-from ikigai.core.questions import Question, QuestionAnswer
+from ikigai.core.tools.mcp_tools import CALL_TOOL, McpOffer
+from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.images import read_picture
 from ikigai.tools.mcp.host_messages import (
     CallResult,

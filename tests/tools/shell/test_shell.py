@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from ikigai.core.errors import Rejected
-from ikigai.core.json_schema import build_schema
+from ikigai.core.tools.json_schema import build_schema
 from ikigai.tools.base import Effect, EffectKind, OnOutput, Tool, ToolOutput
 from ikigai.tools.shell.background import BackgroundProcesses
 from ikigai.tools.shell.run_command import OutputLimits

@@ -1,1 +1,0 @@
-"""Decide when a summary replaces old turns, and which turns it replaces."""

@@ -1,0 +1,1 @@
+"""Take from the context what the window would not: turns that are condensed, and events that a filter forgets."""

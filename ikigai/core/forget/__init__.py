@@ -1,1 +1,0 @@
-"""Select the turns and events that a filter removes from the context or restores."""

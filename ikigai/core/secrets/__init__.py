@@ -1,0 +1,1 @@
+"""Secrets: variables that hold them, the formats of tokens, and their redaction."""

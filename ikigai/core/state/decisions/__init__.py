@@ -1,0 +1,1 @@
+"""Decide which events follow from an input: the table in `decisions`, and a module for each rule."""

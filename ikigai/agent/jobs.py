@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from ikigai.agent.db_retry import DatabaseStatus
 from ikigai.agent.loop_options import RunServices
-from ikigai.agent.model_call import ModelCall, turn_request
-from ikigai.agent.usage_meter import PriceOf
+from ikigai.agent.request.model_call import ModelCall, turn_request
+from ikigai.agent.request.usage_meter import PriceOf
 from ikigai.core.errors import Bug
 from ikigai.core.events.events import Choices
 from ikigai.core.events.messages import ToolCall, ToolResult
@@ -36,7 +36,7 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
-    from ikigai.agent.forget import FilterPlanner, ForgetContext
+    from ikigai.agent.context.forget import FilterPlanner, ForgetContext
 
 MIN_THREADED_CHARACTERS = 200_000
 """Characters of a result from which a thread searches it for secrets: 1 MB takes 5 ms, hostile text 500."""
@@ -188,7 +188,7 @@ class Jobs:
             else:
                 result = redact_result(result, redactor)
             return ToolDone(job, result, redact_events(self._tools.extra_events(job.call.id), redactor))
-        from ikigai.agent.forget import FilterPlanner
+        from ikigai.agent.context.forget import FilterPlanner
 
         if self._planner is None or self._planner[0] != opened.first:
             self._planner = opened.first, FilterPlanner(self._owner.forget_context(), self._owner.memory)

@@ -7,15 +7,15 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from ikigai.agent.apply_events import fold_rows, show_rows, show_rule, warn_of_keys
+from ikigai.agent.context.lazy_condenser import LazyCondenser
 from ikigai.agent.db_retry import DatabaseStatus, RetryUntilAvailable
 from ikigai.agent.event_writer import EventWriter
 from ikigai.agent.input_queue import InputQueue, as_new_message, is_command_result, typed_text
 from ikigai.agent.jobs import Jobs
-from ikigai.agent.lazy_condenser import LazyCondenser
 from ikigai.agent.loop_options import DEFAULTS, LoopOptions
 from ikigai.agent.refused_requests import RefusedRequests
+from ikigai.agent.request.usage_meter import Billing, preload
 from ikigai.agent.turn_start import BEGINS_TURN, RecalledTurns, change_prompt
-from ikigai.agent.usage_meter import Billing, preload
 from ikigai.core.commands.arguments import is_id
 from ikigai.core.errors import Rejected
 from ikigai.core.events.events import Event, UsageReported
@@ -54,7 +54,7 @@ from ikigai.core.state.memory import AgentStatus, Memory, replace
 from ikigai.core.state.open_turn import turn_progress
 
 if TYPE_CHECKING:
-    from ikigai.agent.forget import ForgetContext
+    from ikigai.agent.context.forget import ForgetContext
     from ikigai.core.context.condense_threshold import CondenseOptions
     from ikigai.core.state.effective_settings import RunConfig
     from ikigai.core.state.loading import Reading
@@ -361,7 +361,7 @@ class AgentLoop:
 
     def forget_context(self) -> ForgetContext:
         """Return the services of a turn or command that forgets or condenses."""
-        from ikigai.agent.forget import ForgetContext
+        from ikigai.agent.context.forget import ForgetContext
 
         def load(reading: Reading[_T], /) -> Awaitable[_T]:
             return self.until_available(lambda: self._log.load(reading))

@@ -9,7 +9,7 @@ from ikigai.core.ports import CommandOutputStore
 from ikigai.core.state.decisions.redacted_inputs import no_redactor
 
 if TYPE_CHECKING:
-    from ikigai.agent.prompt_cache import PromptCache
+    from ikigai.agent.request.prompt_cache import PromptCache
     from ikigai.core.agents.mail import Mail
     from ikigai.core.errors import Rejected
     from ikigai.core.events.events import TurnsRecalled

@@ -35,7 +35,7 @@ from ikigai.core.views.questions import Choice, Question
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
-    from ikigai.agent.usage_meter import PriceOf, RequestTicket
+    from ikigai.agent.request.usage_meter import PriceOf, RequestTicket
     from ikigai.core.ports import View
     from ikigai.core.request.model import Encoder, Provider
 

@@ -34,7 +34,7 @@ async def carry_out(agent_loop: AgentLoop, printer: PrintView, command: Command)
 
 async def _forget(agent_loop: AgentLoop, printer: PrintView, command: Forget) -> None:
     """Ask about what the ids name, once the agent is open, and forget it if that is confirmed."""
-    from ikigai.agent.forget import select_named
+    from ikigai.agent.context.forget import select_named
 
     loop, idle = asyncio.create_task(agent_loop.run()), asyncio.create_task(agent_loop.idle.wait())
     try:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.agent import condenser as condensing
+from ikigai.agent.context import condenser as condensing
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.context.condense_prompt import CONDENSE_PROMPT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ikigai.agent.forget import select_named
+from ikigai.agent.context.forget import select_named
 from ikigai.agent.loop import AgentLoop
 from ikigai.agent.loop_options import LoopOptions
 from ikigai.core.agents.mail import Mail

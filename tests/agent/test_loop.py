@@ -496,7 +496,7 @@ async def test_cancelled_request_is_put_down_whole_before_the_loop_ends():
 
 
 async def test_reply_that_was_cancelled_leaves_no_draft(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.agent.reply_drafts.DRAFT_EVERY", 0.04)
+    monkeypatch.setattr("ikigai.agent.request.reply_drafts.DRAFT_EVERY", 0.04)
     session = Session([])
     session.provider = Lingering()
     async with session.running():
@@ -783,7 +783,7 @@ async def test_patience_ends_the_loop_with_what_is_unsaved(monkeypatch: pytest.M
 async def test_draft_that_could_not_be_saved_is_saved_later(
     monkeypatch: pytest.MonkeyPatch,
 ):
-    monkeypatch.setattr("ikigai.agent.reply_drafts.DRAFT_EVERY", 0.01)
+    monkeypatch.setattr("ikigai.agent.request.reply_drafts.DRAFT_EVERY", 0.01)
     session = Session([[ScriptedPause(0.05), "Half", ScriptedHang()]], log=lambda logs: Flaky(logs, AGENT))
     async with session.running():
         session.tell(Submitted("hi"))
@@ -999,7 +999,7 @@ async def test_reply_and_an_interrupt_at_the_same_time_make_one_row():
 
 
 async def test_price_that_takes_long_does_not_hold_up_a_stop(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_TIMEOUT", 0.1)
+    monkeypatch.setattr("ikigai.agent.request.usage_meter.PRICE_TIMEOUT", 0.1)
     session = Session([["Half", ScriptedHang()]])
 
     over = threading.Event()
@@ -1090,7 +1090,7 @@ SPOKEN = (Message(Role.USER, (Text("hi"),)), Message(Role.ASSISTANT, (Text("Hell
 
 
 async def test_count_that_takes_long_is_done_without(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.agent.model_call.COUNT_TIMEOUT", 0.05)
+    monkeypatch.setattr("ikigai.agent.request.model_call.COUNT_TIMEOUT", 0.05)
     session = counting(["Hello"], 9, seconds=60)
     async with session.running():
         session.tell(Submitted("hi"))

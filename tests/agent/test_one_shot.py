@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ikigai.agent.one_shot import complete
+from ikigai.agent.request.one_shot import complete
 from ikigai.core.events.events import UsageReported
 from ikigai.core.events.messages import StopReason, Usage
 from ikigai.core.request.reply import FailureKind, StreamFailed

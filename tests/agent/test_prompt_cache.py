@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ikigai.agent.prompt_cache import PromptCache
+from ikigai.agent.request.prompt_cache import PromptCache
 from ikigai.core.events.events import UsageReported
 from ikigai.core.events.messages import Usage
 from ikigai.core.request.cache_diagnosis import CacheUse
@@ -20,7 +20,7 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.now = 1_000_000.0
-        monkeypatch.setattr("ikigai.agent.prompt_cache.time.time", lambda: self.now)
+        monkeypatch.setattr("ikigai.agent.request.prompt_cache.time.time", lambda: self.now)
 
     def pass_time(self, seconds: float) -> None:
         self.now += seconds

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 
-from ikigai.agent.usage_meter import UsageMeter, read_reply
+from ikigai.agent.request.usage_meter import UsageMeter, read_reply
 from ikigai.core.events.events import UsageReported
 from ikigai.core.events.messages import StopReason, Text, Thinking, Usage
 from ikigai.core.request.reply import (

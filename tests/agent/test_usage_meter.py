@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 import pytest
 
-from ikigai.agent.usage_meter import PriceOf, UsageMeter, read_reply
+from ikigai.agent.request.usage_meter import PriceOf, UsageMeter, read_reply
 from ikigai.core.events.events import UsageReported
 from ikigai.core.events.messages import StopReason, Usage
 from ikigai.core.request.build import Request
@@ -225,7 +225,7 @@ async def test_ended_attempt_keeps_its_outcome():
 
 
 async def test_price_that_cannot_be_had_costs_no_reply(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("ikigai.agent.usage_meter.PRICE_TIMEOUT", 0.05)
+    monkeypatch.setattr("ikigai.agent.request.usage_meter.PRICE_TIMEOUT", 0.05)
     over = threading.Event()
 
     def slow(model: str, usage: Usage, at: float) -> tuple[float | None, str]:

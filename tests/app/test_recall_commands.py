@@ -4,7 +4,7 @@ import argparse
 
 import pytest
 
-from ikigai.agent.usage_meter import no_price
+from ikigai.agent.request.usage_meter import no_price
 from ikigai.app.history import recall_commands
 from ikigai.app.history.recall_commands import (
     answer_from_log,

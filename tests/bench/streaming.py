@@ -19,7 +19,7 @@ from random import Random
 from rich.console import Console
 from rich.markdown import Markdown
 
-from ikigai.agent.reply_drafts import DRAFT_EVERY
+from ikigai.agent.request.reply_drafts import DRAFT_EVERY
 from ikigai.app.agents.buffered_view import BufferedView
 from ikigai.core.events.events import StoredEvent, UserMessage
 from ikigai.core.request.reply import TextDelta

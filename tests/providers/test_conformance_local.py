@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ikigai.agent.one_shot import complete
+from ikigai.agent.request.one_shot import complete
 from ikigai.core.context.forget_matching import ANSWER_SCHEMA
 from ikigai.core.events.events import AssistantMessage, UsageReported
 from ikigai.core.events.messages import Message, Role, StopReason, Text, Thinking, ToolCall, ToolResult

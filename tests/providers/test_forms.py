@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from ikigai.agent.one_shot import complete
+from ikigai.agent.request.one_shot import complete
 from ikigai.core.context.forget_matching import ANSWER_SCHEMA
 from ikigai.core.events.messages import Message, Role, StopReason, Text
 from ikigai.core.request.build import Request

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from ikigai.agent.forget import ForgetContext
-from ikigai.agent.summary_writer import SummaryWriter
-from ikigai.agent.usage_meter import no_price
+from ikigai.agent.context.forget import ForgetContext
+from ikigai.agent.context.summary_writer import SummaryWriter
+from ikigai.agent.request.usage_meter import no_price
 from ikigai.core.context.condense_plan import appended_request, choose_scope, format_turns
 from ikigai.core.context.condense_threshold import CondenseOptions
 from ikigai.core.errors import Rejected

@@ -43,7 +43,7 @@ LIBRARIES = (
     "psycopg", "pygments.lexers", "rich.markdown", "rich.rule", "truststore",
 )  # fmt: skip
 PROGRAM = (
-    "ikigai.agent.prompt_cache", "ikigai.app.agents.agent_manager", "ikigai.app.agents.agent_services",
+    "ikigai.agent.request.prompt_cache", "ikigai.app.agents.agent_manager", "ikigai.app.agents.agent_services",
     "ikigai.app.attachments.pasted_pictures", "ikigai.app.commands.own_commands", "ikigai.app.run.open_database",
     "ikigai.app.run.services", "ikigai.app.run.setting_changes", "ikigai.app.run.surroundings",
     "ikigai.app.tools.build_tools", "ikigai.app.tools.redaction_keys", "ikigai.app.tools.tool_runtime",

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ikigai.agent.loop_options import LoopOptions
-    from ikigai.agent.prompt_cache import PromptCache
+    from ikigai.agent.request.prompt_cache import PromptCache
     from ikigai.app.run.services import Services
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.context.condense_threshold import CondenseOptions
@@ -95,7 +95,7 @@ class AgentServices:
 
     def request_cache(self) -> PromptCache:
         if self._cache is None:
-            from ikigai.agent.prompt_cache import PromptCache
+            from ikigai.agent.request.prompt_cache import PromptCache
 
             self._cache = PromptCache(
                 lambda: self._services.database.usage.cache_uses(self._agent.id),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from ikigai.agent.one_shot import complete_request
+from ikigai.agent.request.one_shot import complete_request
 from ikigai.core.errors import IkigaiError, NoModel, Rejected
 from ikigai.core.events.messages import Message, Role, StopReason, Text
 from ikigai.core.request.reply import NO_TEXT

@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from ikigai.agent.one_shot import complete
+from ikigai.agent.request.one_shot import complete
 from ikigai.app.history.export import named_or_last
 from ikigai.app.history.search_results import behind_notice, format_time, parse_event_id
 from ikigai.app.json_records.history_records import RecalledMessageFields, RecalledTurnFields, RecallRecord
@@ -21,7 +21,7 @@ from ikigai.core.state import inputs
 from ikigai.core.text.sanitize import clean_line
 
 if TYPE_CHECKING:
-    from ikigai.agent.usage_meter import PriceOf
+    from ikigai.agent.request.usage_meter import PriceOf
     from ikigai.core.request.model import Provider
     from ikigai.store.database import Database
     from ikigai.store.search.turn_recall import Recalled, RecalledTurn

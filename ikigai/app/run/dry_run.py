@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import msgspec
 
-from ikigai.agent.summary_writer import read_prompt
+from ikigai.agent.context.summary_writer import read_prompt
 from ikigai.app.project.trusted_project import make_project
 from ikigai.app.run.factories import make_pool, make_run, make_tool_runtime, model_and_level, tighten
 from ikigai.app.run.surroundings import find_surroundings

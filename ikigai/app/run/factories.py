@@ -28,7 +28,7 @@ from ikigai.system import paths
 from ikigai.system.paths import current_directory
 
 if TYPE_CHECKING:
-    from ikigai.agent.usage_meter import PriceOf
+    from ikigai.agent.request.usage_meter import PriceOf
     from ikigai.app.tools.tool_runtime import ToolRuntime
     from ikigai.core.request.spending import Caps
     from ikigai.providers.models import ModelCatalog

@@ -1,6 +1,6 @@
 """Ask a model for messages that match criteria: split the context, ask, and parse the answers.
 
-The tool `filter_context` of a planning talk is described here; `ikigai.agent.forget` runs it.
+The tool `filter_context` of a planning talk is described here; `ikigai.agent.context.forget` runs it.
 """
 
 from __future__ import annotations

@@ -129,7 +129,7 @@ class InputRouter:
             self.waits_for_turn = False
 
     async def _forget(self, incoming: inputs.Forget, agent_loop: AgentLoop) -> None:
-        from ikigai.agent.forget import select_named
+        from ikigai.agent.context.forget import select_named
 
         self._can_stop = True
         try:

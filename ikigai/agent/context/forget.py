@@ -8,8 +8,8 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from ikigai.agent.one_shot import complete
-from ikigai.agent.usage_meter import PriceOf
+from ikigai.agent.request.one_shot import complete
+from ikigai.agent.request.usage_meter import PriceOf
 from ikigai.core.context import forget_matching
 from ikigai.core.context.forget_matching import FilterArguments, MatchBatch
 from ikigai.core.context.forget_selection import (

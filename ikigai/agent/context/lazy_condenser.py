@@ -12,8 +12,8 @@ from ikigai.core.ports import View
 from ikigai.core.state.memory import Memory
 
 if TYPE_CHECKING:
-    from ikigai.agent.condenser import Condenser
-    from ikigai.agent.forget import ForgetContext
+    from ikigai.agent.context.condenser import Condenser
+    from ikigai.agent.context.forget import ForgetContext
 
 
 class LazyCondenser:
@@ -59,7 +59,7 @@ class LazyCondenser:
 
     def _load(self) -> Condenser:
         if self._condenser is None:
-            from ikigai.agent.condenser import Condenser
+            from ikigai.agent.context.condenser import Condenser
 
             self._condenser = Condenser(self._context(), self._view, self._options)
         return self._condenser

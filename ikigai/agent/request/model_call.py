@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ikigai.agent.db_retry import DatabaseStatus
-from ikigai.agent.reply_drafts import ReplyDraftSaver
-from ikigai.agent.usage_meter import PriceOf, UsageMeter, read_reply
+from ikigai.agent.request.reply_drafts import ReplyDraftSaver
+from ikigai.agent.request.usage_meter import PriceOf, UsageMeter, read_reply
 from ikigai.core.events.events import Ending
 from ikigai.core.events.messages import ReplyBlock, StopReason, ToolCall
 from ikigai.core.ports import Log, View
@@ -45,7 +45,7 @@ from ikigai.core.state.memory import Memory, measure, next_request, plain_size, 
 from ikigai.core.views.usage_totals import INTERRUPTED_FAILURE
 
 if TYPE_CHECKING:
-    from ikigai.agent.prompt_cache import PromptCache
+    from ikigai.agent.request.prompt_cache import PromptCache
 
 COUNT_TIMEOUT = 2.0
 """Seconds that the provider may take to count a turn that has ended; after that its size in bytes is used."""

@@ -7,8 +7,8 @@ from collections.abc import Awaitable
 from decimal import Decimal
 from typing import NamedTuple
 
-from ikigai.agent.forget import ForgetContext
-from ikigai.agent.one_shot import Completion, complete, complete_request
+from ikigai.agent.context.forget import ForgetContext
+from ikigai.agent.request.one_shot import Completion, complete, complete_request
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.context.condense_plan import (
     SummaryScope,

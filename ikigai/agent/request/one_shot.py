@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-from ikigai.agent.usage_meter import PriceOf, UsageMeter, no_price, read_reply
+from ikigai.agent.request.usage_meter import PriceOf, UsageMeter, no_price, read_reply
 from ikigai.core.events.events import UsageReported
 from ikigai.core.events.messages import Message, Role, StopReason, Text
 from ikigai.core.events.record import Record

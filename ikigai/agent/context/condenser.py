@@ -10,8 +10,8 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from ikigai.agent.forget import ForgetContext
-from ikigai.agent.summary_writer import CONTEXT_UNCHANGED, RETRY_REMEDY, SummaryWriter, WrittenSummary
+from ikigai.agent.context.forget import ForgetContext
+from ikigai.agent.context.summary_writer import CONTEXT_UNCHANGED, RETRY_REMEDY, SummaryWriter, WrittenSummary
 from ikigai.core.context.condense_plan import (
     WIDENED_CEILING,
     SummaryScope,

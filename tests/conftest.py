@@ -17,7 +17,7 @@ import pytest
 from hypothesis import is_hypothesis_test
 from psycopg import conninfo, sql
 
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider
 from ikigai.store.database import Database

@@ -13,9 +13,9 @@ class VendorInfo(Record, frozen=True):
     `key_variables` are the usual ones for its key, the first that is set counts. `apis` are the interfaces at its own
     address (`config.records.ProviderSettings.api`). `default_model` is its general model, neither the largest nor the
     smallest. `model_prefixes` are the beginnings of its models' names. `thinking` is the form in which its interface
-    takes a level (`providers.models.ModelTraits`). `own_models` is the beginning of the words of its own models' names
-    (`providers.bundled_models.ModelFamily`): "" where other models behind that interface also take the level in that
-    form.
+    takes a level (`providers.models.models.ModelTraits`). `own_models` is the beginning of the words of its own models'
+    names (`providers.models.bundled_models.ModelFamily`): "" where other models behind that interface also take the
+    level in that form.
     """
 
     title: str

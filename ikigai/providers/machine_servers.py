@@ -20,8 +20,8 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
-from ikigai.providers.models import ListedModel
+from ikigai.providers.http.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.models.models import ListedModel
 from ikigai.providers.openai.models import parse_models
 
 if TYPE_CHECKING:

@@ -14,14 +14,15 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.model import Encoder, ModelLimits, Provider
 from ikigai.core.request.reply import FailureKind, ProviderEvent, StreamFailed
 from ikigai.core.vendors import CLOUDS, ServerPreset, VendorInfo, sellers, unknown_provider, vendor_of_model
-from ikigai.providers import clouds, models
+from ikigai.providers import clouds
 from ikigai.providers.local.provider import LocalModel, LocalProvider
-from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits
+from ikigai.providers.models import models
+from ikigai.providers.models.models import ListedModel, ModelCatalog, ModelTraits
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.scripted import ScriptedProvider
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT, ServerlessProvider, Vendor
-from ikigai.providers.vendor_searches import search_problem
+from ikigai.providers.vendor_search_support import search_problem
 from ikigai.system.install_command import extra_command
 
 LOCAL_MODEL = "local/smollm2-135m"

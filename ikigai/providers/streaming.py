@@ -34,8 +34,10 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.providers import clouds, failures, lazy_sdk, network
-from ikigai.providers.answer_limits import (
+from ikigai.providers import clouds, lazy_sdk
+from ikigai.providers.encoding import BodyEncoder
+from ikigai.providers.http import failures, network
+from ikigai.providers.http.answer_limits import (
     MAX_ANSWER_BYTES,
     MAX_ERROR_BODY_BYTES,
     MAX_REPLY_CHARACTERS,
@@ -43,11 +45,10 @@ from ikigai.providers.answer_limits import (
     limit_answer,
     read_page,
 )
-from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.failures import RequestTarget
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.http.preconnect import ConnectionOpener
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.open_stream import NoStream, OpenedAnswer, OpenStream, StreamReader
-from ikigai.providers.preconnect import ConnectionOpener
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 from ikigai.system import gc_pause
 

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from ikigai.core.request.build import Request
 from ikigai.core.request.model import Encoder, Provider
-from ikigai.providers.models import ListedModel
+from ikigai.providers.models.models import ListedModel
 
 FIRST_PIECE_TIMEOUT = 300.0
 """Seconds that the first piece of a reply may take, and the next one while a model thinks: both can take minutes."""

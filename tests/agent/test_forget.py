@@ -25,7 +25,7 @@ from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory, next_request, replace
 from ikigai.core.text import tokens
 from ikigai.core.views.questions import Question, QuestionAnswer
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider
 from ikigai.tools.registry import ToolRegistry

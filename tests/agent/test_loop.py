@@ -51,7 +51,7 @@ from ikigai.core.views.live_state import LiveState
 from ikigai.core.views.questions import Question, QuestionAnswer
 from ikigai.core.views.transcript import TranscriptBlock
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.scripted import ScriptedCall, ScriptedFailure, ScriptedHang, ScriptedPause, ScriptedProvider
 from ikigai.tools.base import Effect, EffectKind, OnOutput, ToolOutput

@@ -11,8 +11,8 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.core.request.spending import Cap, Caps
 from ikigai.core.tools.vendor_search import MAX_SEARCHES, SEARCH_INPUT_TOKENS, VENDOR_SEARCH_SPEC
+from ikigai.providers.models.prices import price_request
 from ikigai.providers.pool import FALLBACK_ENCODER
-from ikigai.providers.prices import price_request
 from ikigai.providers.scripted import ScriptedProvider
 from tests.core.agent import Agent
 

@@ -25,7 +25,7 @@ from ikigai.core.request.reply import (
 )
 from ikigai.core.request.reply_builder import ReplyBuilder
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider
 from tests.providers.conftest import ask

@@ -19,7 +19,7 @@ from ikigai.core.events.messages import Message, Role, Text, Thinking, ToolCall,
 from ikigai.core.request.build import Request, join
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, reply_events
 from ikigai.core.vendors import PRESETS, VENDORS
-from ikigai.providers.failures import ProviderRequestFailed
+from ikigai.providers.http.failures import ProviderRequestFailed
 from tests.providers.conftest import collect, reply
 from tests.providers.conftest import wire_server as wire_server
 from tests.support.vendor_proxy import VendorProxy, host_of

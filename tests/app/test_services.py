@@ -21,7 +21,7 @@ from ikigai.core.events.messages import Usage
 from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.fold import evolve
 from ikigai.core.state.grants import sealed
-from ikigai.providers.models import ListedModel
+from ikigai.providers.models.models import ListedModel
 from ikigai.store.database import Database
 from ikigai.store.log.log import AgentLog
 from ikigai.store.search import word_vectors

@@ -30,7 +30,7 @@ from ikigai.core.state.inputs import (
     Submitted,
     ToolDone,
 )
-from ikigai.providers.models import ModelCatalog
+from ikigai.providers.models.models import ModelCatalog
 from ikigai.providers.openai.chat_api import ChatEncoder
 from tests.bench.prose import Prose
 from tests.core.agent import Agent

@@ -26,7 +26,7 @@ from ikigai.core.state.inputs import Approved, CallModel, Replied, RunTool, Star
 from ikigai.core.state.memory import next_request, plain_size
 from ikigai.core.text import tokens
 from ikigai.providers.local.model_server import LocalServer
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.bench.figures import Figure
 from tests.bench.prose import Prose

@@ -15,7 +15,7 @@ from ikigai.core.state.memory import next_request
 from ikigai.providers.anthropic.messages_api import MessagesEncoder
 from ikigai.providers.encoding import BodyEncoder
 from ikigai.providers.google.generate_content_api import ContentsEncoder
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from tests.bench.figures import Figure

@@ -9,7 +9,7 @@ from ikigai.config.value_types import Api
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import Rejected, WrongArgument
 from ikigai.core.vendors import CLOUDS, VENDORS
-from ikigai.providers import bundled_models
+from ikigai.providers.models import bundled_models
 
 
 def test_apis_are_the_allowed_values_of_the_setting():

@@ -8,7 +8,7 @@ from ikigai.core.events.messages import ReplyBlock, StopReason, Text, Thinking, 
 from ikigai.core.request.model import Provider
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import ModelCatalog
+from ikigai.providers.models.models import ModelCatalog
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers import bodies
 from tests.providers.anthropic import messages_wire

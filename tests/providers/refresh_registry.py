@@ -8,7 +8,7 @@ import json
 from importlib.metadata import version
 from typing import Any
 
-from ikigai.providers.bundled_models import REGISTRY_FILE
+from ikigai.providers.models.bundled_models import REGISTRY_FILE
 
 
 def refreshed(text: str) -> str:

@@ -11,12 +11,12 @@ from ikigai.core.errors import IkigaiError
 from ikigai.core.events.messages import Message, Role, Text
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFinished
-from ikigai.providers import failures
 from ikigai.providers.anthropic.provider import AnthropicProvider
 from ikigai.providers.encoding import BodyEncoder
-from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.http import failures
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.providers.retry import RetryingProvider
 from ikigai.providers.streaming import StreamingProvider

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from ikigai.core.errors import IkigaiError
 from ikigai.core.events.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
-from ikigai.providers.answer_limits import MAX_ANSWER_BYTES, MAX_LINE_BYTES, UnusableAnswer, decompress
-from ikigai.providers.event_stream import EventDecoder
+from ikigai.providers.http.answer_limits import MAX_ANSWER_BYTES, MAX_LINE_BYTES, UnusableAnswer, decompress
+from ikigai.providers.http.event_stream import EventDecoder
 from tests.providers.conftest import collect, reply
 from tests.providers.formats import FORMATS, Format
 from tests.support.wire_server import Answer, WireServer, call_delta, chunk, sse

@@ -17,7 +17,7 @@ from ikigai.core.tools.vendor_search import VENDOR_SEARCH_SPEC
 from ikigai.providers import clouds
 from ikigai.providers.anthropic.cloud_messages import BedrockMessagesEncoder, VertexMessagesEncoder
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import ModelCatalog
+from ikigai.providers.models.models import ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.providers import cloud_wire
 from tests.providers.anthropic import messages_wire
@@ -565,7 +565,7 @@ import asyncio, sys, os
 from pathlib import Path
 from ikigai.providers.pool import Endpoint, ProviderPool
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import ModelCatalog
+from ikigai.providers.models.models import ModelCatalog
 platform, model, key = sys.argv[1:]
 endpoint = Endpoint("http://127.0.0.1:9/v1", lambda: key, platform=platform, region="us-east-1", project="p")
 pool = ProviderPool({platform: endpoint}, LocalModel("", 1, Path("/")), ModelCatalog())

@@ -38,7 +38,7 @@ from ikigai.core.state.inputs import (
 from ikigai.core.state.memory import AgentStatus, next_request
 from ikigai.core.text.tokens import BYTES_PER_TOKEN
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import ModelCatalog
+from ikigai.providers.models.models import ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.core import worlds
 from tests.providers.conformance import CONVERSATIONS, TOOLS, Step, Talk, expected, plain, renamed, replied

@@ -10,7 +10,7 @@ from ikigai.core.events.messages import StopReason, Text, ToolCall, ToolResult
 from ikigai.core.request.reply import NOT_AN_OBJECT, FailureKind, StreamFailed, StreamFinished
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.memory import next_request
-from ikigai.providers.models import ModelCatalog
+from ikigai.providers.models.models import ModelCatalog
 from tests import GOLDEN
 from tests.providers.conformance import TOOLS, Step, Talk
 from tests.providers.conftest import KEY, ask, collect, reply

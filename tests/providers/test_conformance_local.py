@@ -23,7 +23,7 @@ from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.inputs import CallModel, Change, Interrupted, Replied, Submitted
 from ikigai.core.state.memory import next_request
 from ikigai.providers.local.model_server import LocalServer
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conformance import PICTURE, TOOLS, Talk
 from tests.providers.conftest import ask, collect, reply

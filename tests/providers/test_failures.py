@@ -8,8 +8,8 @@ import pytest
 
 from ikigai.core.events.messages import ToolSpec
 from ikigai.core.request.reply import FailureKind
-from ikigai.providers.error_bodies import retry_after
-from ikigai.providers.failures import (
+from ikigai.providers.http.error_bodies import retry_after
+from ikigai.providers.http.failures import (
     RequestTarget,
     failure_in_stream,
     failure_of_exception,

@@ -9,7 +9,7 @@ import pytest
 from ikigai.core.vendors import PRESETS
 from ikigai.providers import machine_servers
 from ikigai.providers.machine_servers import SERVER_PROVIDERS, find_servers
-from ikigai.providers.models import ListedModel
+from ikigai.providers.models.models import ListedModel
 from tests.support.machine_servers import answer_json, llamacpp, lmstudio, ollama, vllm
 from tests.support.wire_server import Answer, Received, WireServer
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ikigai.core.events.messages import Message
 from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, max_bytes
-from ikigai.providers.models import ModelCatalog
+from ikigai.providers.models.models import ModelCatalog
 from ikigai.providers.pool import Endpoint, LocalModel, ProviderPool
 from tests.providers.formats import FORMATS
 from tests.providers.requests import assistants, results, users

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.providers import model_list_cache as listing
-from ikigai.providers.model_list_cache import ModelListing
-from ikigai.providers.models import ListedModel, ModelCatalog
+from ikigai.providers.models import model_list_cache as listing
+from ikigai.providers.models.model_list_cache import ModelListing
+from ikigai.providers.models.models import ListedModel, ModelCatalog
 
 CLAUDE = ListedModel("claude-next", 2_000_000, 128_000, ("low", "high"), True, "adaptive", "between_tools")
 PLAIN = ListedModel("qwen3:8b")

@@ -10,8 +10,8 @@ from ikigai.core.commands.arguments import THINKING_LEVELS
 from ikigai.core.errors import ConfigError
 from ikigai.core.request.model import ModelLimits
 from ikigai.core.vendors import VENDORS
-from ikigai.providers import bundled_models
-from ikigai.providers.models import ListedModel, ModelCatalog, ModelTraits, default_model
+from ikigai.providers.models import bundled_models
+from ikigai.providers.models.models import ListedModel, ModelCatalog, ModelTraits, default_model
 from tests.core.vectors import cases
 from tests.providers import refresh_registry
 
@@ -450,7 +450,7 @@ LOADED = """
 import sys
 import pathlib, msgspec, ikigai.core.commands.table, ikigai.core.request.model
 before = set(sys.modules)
-import ikigai.providers.models as models
+import ikigai.providers.models.models as models
 assert not models.bundled_models.load.cache_info().currsize, "read before it is needed"
 models.ModelCatalog().limits("openai/gpt-5")
 print(*sorted(set(sys.modules) - before))
@@ -459,4 +459,5 @@ print(*sorted(set(sys.modules) - before))
 
 def test_registry_needs_nothing_but_msgspec():
     done = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["ikigai.providers", "ikigai.providers.bundled_models", "ikigai.providers.models"]
+    models = "ikigai.providers.models"
+    assert done.stdout.split() == ["ikigai.providers", models, f"{models}.bundled_models", f"{models}.models"]

@@ -14,9 +14,9 @@ from ikigai.core.events.messages import Image, Message, Role, Text
 from ikigai.core.request.build import Request
 from ikigai.core.request.model import ModelLimits
 from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFailed, StreamFinished, TextDelta
-from ikigai.providers.failures import ProviderRequestFailed
+from ikigai.providers.http.failures import ProviderRequestFailed
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import ListedModel, ModelCatalog
+from ikigai.providers.models.models import ListedModel, ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.providers.conftest import KEY, ask, collect, reply
 from tests.support.wire_server import Answer, WireServer, failure
@@ -216,7 +216,7 @@ async def test_list_that_is_refused(
 
 def test_no_vendor_is_imported_before_it_is_used():
     code = (
-        "import sys; from pathlib import Path; from ikigai.providers.models import ModelCatalog\n"
+        "import sys; from pathlib import Path; from ikigai.providers.models.models import ModelCatalog\n"
         "from ikigai.providers.local.provider import LocalModel\n"
         "from ikigai.providers.pool import Endpoint, ProviderPool\n"
         "names = ('anthropic', 'openai', 'google', 'mine')\n"

@@ -11,7 +11,7 @@ import pytest
 
 from ikigai.core.events.messages import StopReason, Text
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished
-from ikigai.providers import preconnect
+from ikigai.providers.http import preconnect
 from tests.providers.certificates import signed_itself
 from tests.providers.conftest import KEY, collect
 from tests.providers.formats import FORMATS, Format
@@ -83,7 +83,7 @@ async def server(
         certificate, tls = request.getfixturevalue("trusted")
         monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
         for module in ("network", "preconnect"):  # as elsewhere
-            monkeypatch.setattr(f"ikigai.providers.{module}.keeps_connections", lambda url: True)
+            monkeypatch.setattr(f"ikigai.providers.http.{module}.keeps_connections", lambda url: True)
     await server.open(tls)
     yield server
     await server.close()

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 
 from ikigai.core.events.messages import Usage
 from ikigai.core.vendors import VENDORS
-from ikigai.providers.bundled_models import load
-from ikigai.providers.prices import UNPRICED, ModelPrices, PricedUsage, price_request
+from ikigai.providers.models.bundled_models import load
+from ikigai.providers.models.prices import UNPRICED, ModelPrices, PricedUsage, price_request
 
 SOURCE = f"genai-prices {genai_prices.__version__}"
 NOVEMBER = datetime(2026, 11, 22, tzinfo=UTC).timestamp()
@@ -229,7 +229,7 @@ def test_decimals_are_exact():
 
 IMPORTS = """
 import sys
-import ikigai.providers.prices as prices
+import ikigai.providers.models.prices as prices
 from ikigai.core.events.messages import Usage
 heavy = {"genai_prices", "pydantic", "httpx2", "decimal"}
 print(*sorted(heavy & set(sys.modules)))
@@ -253,7 +253,7 @@ def test_nothing_heavy_is_imported_before_a_price_needs_it():
 MISSING = """
 import sys
 sys.modules["genai_prices"] = None
-import ikigai.providers.prices as prices
+import ikigai.providers.models.prices as prices
 from ikigai.core.events.messages import Usage
 prices.preload()
 assert prices.price_request("openai/gpt-5", Usage(1, 1), 0.0) == prices.UNPRICED
@@ -295,7 +295,7 @@ def test_fee_joins_configured_prices_and_is_not_guessed_for_other_servers():
 
 
 def test_fee_of_a_model_without_one_in_the_list_is_the_vendors(monkeypatch: pytest.MonkeyPatch):
-    from ikigai.providers import prices
+    from ikigai.providers.models import prices
 
     monkeypatch.setitem(prices.SEARCH_FEES, "anthropic", 1000)
     listed = next(one for one in providers if one.id == "anthropic")

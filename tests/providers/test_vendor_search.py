@@ -27,9 +27,9 @@ from ikigai.core.state.inputs import CallModel, Change, Clear, Failed, Interrupt
 from ikigai.core.state.memory import next_request, replace
 from ikigai.core.tools.vendor_search import MAX_SEARCHES, VENDOR_SEARCH
 from ikigai.core.vendors import CLOUDS, vendor_of_model
-from ikigai.providers.event_stream import EventDecoder
+from ikigai.providers.http.event_stream import EventDecoder
 from ikigai.providers.local.provider import LocalModel
-from ikigai.providers.models import ListedModel, ModelCatalog
+from ikigai.providers.models.models import ListedModel, ModelCatalog
 from ikigai.providers.pool import Endpoint, ProviderPool
 from tests.core.agent import Agent
 from tests.core.memory_log import MemoryLog

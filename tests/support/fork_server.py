@@ -50,14 +50,14 @@ PROGRAM = (
     "ikigai.cli.main", "ikigai.cli.subcommands", "ikigai.config.extra_fields", "ikigai.core.commands.command_help",
     "ikigai.core.commands.mentions", "ikigai.core.request.default_prompt", "ikigai.core.search.fuzzy",
     "ikigai.core.search.recall_choice", "ikigai.core.secrets.token_search", "ikigai.core.state.prompt_prefix",
-    "ikigai.headless.print_mode", "ikigai.providers.local.weights", "ikigai.providers.openai.provider",
-    "ikigai.providers.prices", "ikigai.repl.cold_cache", "ikigai.repl.drafts.draft_files", "ikigai.repl.exit_message",
-    "ikigai.repl.input.recall_suggestions", "ikigai.repl.opening", "ikigai.repl.repl", "ikigai.repl.welcome",
-    "ikigai.store.connection.connection_watch", "ikigai.store.database", "ikigai.store.log.healing",
-    "ikigai.store.log.unsaved_place", "ikigai.store.purge.ephemeral", "ikigai.store.search.search",
-    "ikigai.store.sql.transfer", "ikigai.terminal.notifications", "ikigai.terminal.output.background_color",
-    "ikigai.terminal.output.prompt_marks", "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen",
-    "ikigai.tools.approval.gate",
+    "ikigai.headless.print_mode", "ikigai.providers.local.weights", "ikigai.providers.models.prices",
+    "ikigai.providers.openai.provider", "ikigai.repl.cold_cache", "ikigai.repl.drafts.draft_files",
+    "ikigai.repl.exit_message", "ikigai.repl.input.recall_suggestions", "ikigai.repl.opening", "ikigai.repl.repl",
+    "ikigai.repl.welcome", "ikigai.store.connection.connection_watch", "ikigai.store.database",
+    "ikigai.store.log.healing", "ikigai.store.log.unsaved_place", "ikigai.store.purge.ephemeral",
+    "ikigai.store.search.search", "ikigai.store.sql.transfer", "ikigai.terminal.notifications",
+    "ikigai.terminal.output.background_color", "ikigai.terminal.output.prompt_marks",
+    "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen", "ikigai.tools.approval.gate",
 )  # fmt: skip
 NUMBER = struct.Struct("i")
 

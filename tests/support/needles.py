@@ -25,7 +25,7 @@ from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.inputs import Submitted
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import AgentStatus, Memory
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from ikigai.store.database import Database
 from ikigai.tools.registry import ToolRegistry

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.agent.loop import AgentLoop
 from ikigai.app.run.factories import make_options, make_price, model_list_file
-from ikigai.providers import model_list_cache
+from ikigai.providers.models import model_list_cache
 
 if TYPE_CHECKING:
     from collections.abc import Callable

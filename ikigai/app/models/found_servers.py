@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from ikigai.app.run.factories import model_list_file, server_address
 from ikigai.core.errors import IkigaiError
 from ikigai.core.text import tokens
-from ikigai.providers import model_list_cache
+from ikigai.providers.http.network import is_local_address
 from ikigai.providers.machine_servers import SERVER_PROVIDERS, MachineServer, find_servers
-from ikigai.providers.network import is_local_address
+from ikigai.providers.models import model_list_cache
 from ikigai.system import paths, private_json
 
 if TYPE_CHECKING:

@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from ikigai.agent.request.usage_meter import PriceOf
     from ikigai.app.tools.tool_runtime import ToolRuntime
     from ikigai.core.request.spending import Caps
-    from ikigai.providers.models import ModelCatalog
+    from ikigai.providers.models.models import ModelCatalog
     from ikigai.providers.pool import ProviderPool
 
 
 def make_pool(config: Config) -> ProviderPool:
     """Return the pool of the configured providers; a key is read when a request is sent."""
+    from ikigai.providers.http.network import is_local_address
     from ikigai.providers.local.provider import LocalModel  # as in `make_models`: a project and its limits need none
-    from ikigai.providers.network import is_local_address
     from ikigai.providers.pool import Endpoint, ProviderPool
     from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, LOCAL_FIRST_PIECE_TIMEOUT, PIECE_TIMEOUT
 
@@ -96,8 +96,8 @@ def platform_of(config: Config, provider: str) -> str:
 
 def make_models(config: Config) -> ModelCatalog:
     """Return the catalog of models; the configuration takes precedence."""
-    from ikigai.providers import model_list_cache
-    from ikigai.providers.models import ListedModel, ModelCatalog
+    from ikigai.providers.models import model_list_cache
+    from ikigai.providers.models.models import ListedModel, ModelCatalog
 
     def known(model: str) -> ListedModel:
         provider = model.partition("/")[0]
@@ -135,7 +135,7 @@ def make_price(config: Config) -> PriceOf:
     """Return the price function; configured prices take precedence. Call it in a thread, because it imports."""
 
     def price(model: str, usage: Usage, at: float) -> tuple[float | None, str]:
-        from ikigai.providers import prices
+        from ikigai.providers.models import prices
 
         settings = config.models.get(model, ModelSettings())
         server = config.providers.get(model.partition("/")[0], ProviderSettings())

@@ -14,9 +14,9 @@ from ikigai.config import Config, login_keys
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.core.request.reply import FailureKind
 from ikigai.core.vendors import CLOUDS, PRESETS, VENDORS, ServerPreset, VendorInfo, sellers, unknown_provider
-from ikigai.providers import model_list_cache
-from ikigai.providers.failures import ProviderRequestFailed
-from ikigai.providers.models import ListedModel, default_model
+from ikigai.providers.http.failures import ProviderRequestFailed
+from ikigai.providers.models import model_list_cache
+from ikigai.providers.models.models import ListedModel, default_model
 from ikigai.system import paths
 from ikigai.system.output import format_table, print_lines
 from ikigai.system.progress import show_waiting

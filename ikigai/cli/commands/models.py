@@ -18,7 +18,7 @@ from ikigai.core.errors import ConfigError, IkigaiError, Rejected, Unavailable
 from ikigai.core.text import tokens
 from ikigai.core.text.sanitize import clean
 from ikigai.core.vendors import PRESETS, VENDORS
-from ikigai.providers import model_list_cache
+from ikigai.providers.models import model_list_cache
 from ikigai.providers.pool import ProviderPool
 from ikigai.system.output import format_table, print_lines
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ikigai.app.run.dry_run import find_problems
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
 from ikigai.config import Config
-from ikigai.providers.network import CERTIFICATES_VARIABLE, unreadable_certificates
+from ikigai.providers.http.network import CERTIFICATES_VARIABLE, unreadable_certificates
 from ikigai.system.paths import current_directory
 
 

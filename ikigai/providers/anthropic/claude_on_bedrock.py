@@ -13,8 +13,8 @@ from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
 from ikigai.providers.anthropic.cloud_messages import BedrockMessagesEncoder
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
-from ikigai.providers.models import ListedModel
+from ikigai.providers.http.json_shape import as_mapping, as_sequence, as_string
+from ikigai.providers.models.models import ListedModel
 from ikigai.providers.open_stream import OpenStream
 
 

@@ -10,7 +10,7 @@ from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.tools.vendor_search import MAX_SEARCHES
 from ikigai.providers.anthropic import models
 from ikigai.providers.encoding import BodyEncoder, dumps, json_object
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 
 ANTHROPIC_VENDOR = "anthropic"
 REDACTED_SUFFIX = "#redacted"

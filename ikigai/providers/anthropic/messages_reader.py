@@ -19,12 +19,12 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.tools.vendor_search import VENDOR_SEARCH, find_pages
-from ikigai.providers import failures
 from ikigai.providers.anthropic.messages_api import ANTHROPIC_VENDOR, REDACTED_SUFFIX, WEB_SEARCH_TOOL
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import dumps, is_json_object
-from ikigai.providers.failures import RequestTarget, failure_in_stream
-from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
+from ikigai.providers.http import failures
+from ikigai.providers.http.failures import RequestTarget, failure_in_stream
+from ikigai.providers.http.json_shape import as_mapping, as_sequence, as_string
 
 MESSAGES_STOPS = {
     "max_tokens": StopReason.LENGTH,

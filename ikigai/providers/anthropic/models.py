@@ -11,8 +11,8 @@ from typing import Any
 
 from ikigai.core.events.messages import Image
 from ikigai.core.events.record import Record
-from ikigai.providers import bundled_models
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models import bundled_models
+from ikigai.providers.models.models import ModelTraits
 
 CLAUDE_EFFORT = {"min": "low", "low": "low", "med": "medium", "high": "high"}
 """Level → output_config.effort; the format has nothing below "low"."""

@@ -19,11 +19,11 @@ from ikigai.providers.anthropic.messages_reader import MessagesReader
 from ikigai.providers.anthropic.models import THINKING_BUDGET
 from ikigai.providers.call_ids import call_ids
 from ikigai.providers.encoding import write_body, write_countable
-from ikigai.providers.failures import RequestTarget
-from ikigai.providers.json_shape import as_count, as_mapping
-from ikigai.providers.models import ListedModel
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.http.json_shape import as_count, as_mapping
+from ikigai.providers.http.sdk_answer import SdkAnswer
+from ikigai.providers.models.models import ListedModel
 from ikigai.providers.open_stream import NoStream, OpenStream, StreamReader
-from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.streaming import StreamingProvider
 from ikigai.providers.vendor import MACHINE_HEADERS
 

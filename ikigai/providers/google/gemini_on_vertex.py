@@ -7,8 +7,8 @@ from ikigai.core.request.build import Request
 from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
 from ikigai.providers.google.provider import API_VERSION, GoogleProvider
-from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
-from ikigai.providers.models import ListedModel
+from ikigai.providers.http.json_shape import as_mapping, as_sequence, as_string
+from ikigai.providers.models.models import ListedModel
 from ikigai.providers.open_stream import NoStream
 
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"

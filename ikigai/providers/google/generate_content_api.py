@@ -44,12 +44,12 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.tools.vendor_search import VENDOR_SEARCH, find_pages
-from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
 from ikigai.providers.encoding import BodyEncoder, json_object, tool_parameters
-from ikigai.providers.failures import RequestTarget, failure_in_stream
-from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.http import failures
+from ikigai.providers.http.failures import RequestTarget, failure_in_stream
+from ikigai.providers.http.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.models.models import ModelTraits
 
 GEMINI_LEVELS = {"off": "MINIMAL", "min": "MINIMAL", "low": "LOW", "med": "MEDIUM", "high": "HIGH"}
 """Levels → thinkingLevel, of models that cannot do without thinking."""

@@ -15,15 +15,15 @@ from urllib.parse import quote
 import msgspec
 
 from ikigai.core.request.build import Request
-from ikigai.providers.answer_limits import read_page
 from ikigai.providers.call_ids import call_ids
 from ikigai.providers.encoding import write_body, write_countable
-from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import ContentsEncoder, ContentsReader
-from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
-from ikigai.providers.models import ListedModel
+from ikigai.providers.http.answer_limits import read_page
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.http.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.http.sdk_answer import SdkAnswer
+from ikigai.providers.models.models import ListedModel
 from ikigai.providers.open_stream import NoStream, StreamReader
-from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.streaming import StreamingProvider
 
 API_VERSION = re.compile(r"/(v\d+(?:alpha|beta)?\d*)/?$")

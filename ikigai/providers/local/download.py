@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.events.record import Record
-from ikigai.providers.failures import RequestTarget, failure_of_exception
+from ikigai.providers.http.failures import RequestTarget, failure_of_exception
 from ikigai.providers.local.named_checksum import content_range, named_sha256, strong_validator
 from ikigai.providers.local.part_file import PartFile, PartState
 from ikigai.system import paths

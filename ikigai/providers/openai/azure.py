@@ -15,7 +15,7 @@ from urllib.parse import quote
 from ikigai.core.errors import ConfigError
 from ikigai.core.vendors import CLOUDS
 from ikigai.providers import clouds
-from ikigai.providers.models import ListedModel
+from ikigai.providers.models.models import ListedModel
 from ikigai.providers.openai.provider import OpenAIProvider
 
 ENDPOINT_VARIABLE, VERSION_VARIABLE, TOKEN_VARIABLE = (

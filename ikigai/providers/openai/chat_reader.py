@@ -15,10 +15,10 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.vendors import CostField
-from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
-from ikigai.providers.failures import RequestTarget, failure_in_stream
-from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.http import failures
+from ikigai.providers.http.failures import RequestTarget, failure_in_stream
+from ikigai.providers.http.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.openai.chat_call import ChatCall
 from ikigai.providers.openai.chat_thinking import (
     CHAT_VENDOR,

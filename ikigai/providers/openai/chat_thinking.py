@@ -11,7 +11,7 @@ import msgspec
 
 from ikigai.core.events.messages import Message, Text, Thinking
 from ikigai.core.events.record import Record
-from ikigai.providers.json_shape import as_string
+from ikigai.providers.http.json_shape import as_string
 
 CHAT_VENDOR = "openai-chat"
 """The beginning of the vendor of thinking from Chat Completions."""

@@ -3,8 +3,8 @@
 import re
 from typing import Any
 
-from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
-from ikigai.providers.models import ListedModel
+from ikigai.providers.http.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.models.models import ListedModel
 
 NO_CHAT = re.compile(
     r"embedding|moderation|whisper|transcribe|translate|tts|audio|realtime|dall-e|image|sora|voice|live"

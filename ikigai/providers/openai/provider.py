@@ -18,9 +18,10 @@ from ikigai.core.request.cache_diagnosis import has_paid_cache
 from ikigai.core.vendors import ChatDemand, ServerPreset
 from ikigai.providers.call_ids import call_ids
 from ikigai.providers.encoding import BodyEncoder, write_body, write_countable
-from ikigai.providers.failures import RequestTarget
-from ikigai.providers.json_shape import as_count, as_mapping
-from ikigai.providers.models import ListedModel
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.http.json_shape import as_count, as_mapping
+from ikigai.providers.http.sdk_answer import SdkAnswer
+from ikigai.providers.models.models import ListedModel
 from ikigai.providers.open_stream import NoStream, StreamReader
 from ikigai.providers.openai.chat_api import ChatEncoder, WantedThinking
 from ikigai.providers.openai.chat_reader import ChatReader
@@ -29,7 +30,6 @@ from ikigai.providers.openai.models import is_chat_model, parse_models
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import ResponsesReader
 from ikigai.providers.openai.terms import OptionalPart
-from ikigai.providers.sdk_answer import SdkAnswer
 from ikigai.providers.streaming import StreamingProvider
 from ikigai.providers.vendor import FIRST_PIECE_TIMEOUT, MACHINE_HEADERS, PIECE_TIMEOUT
 

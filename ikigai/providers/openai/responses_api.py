@@ -25,8 +25,8 @@ from ikigai.core.request.cross_model import EMPTY_TEXT, CrossModelFormat
 from ikigai.core.text import tokens
 from ikigai.core.tools.vendor_search import MAX_SEARCHES
 from ikigai.providers.encoding import BodyEncoder, result_text, tool_parameters
-from ikigai.providers.json_shape import as_mapping, as_sequence, as_string
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.http.json_shape import as_mapping, as_sequence, as_string
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai import terms
 from ikigai.providers.openai.terms import OPENAI_EFFORT, OptionalPart
 

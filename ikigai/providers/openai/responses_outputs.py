@@ -3,7 +3,7 @@
 from typing import Any
 
 from ikigai.core.request.reply import Delta
-from ikigai.providers.json_shape import as_mapping, as_string
+from ikigai.providers.http.json_shape import as_mapping, as_string
 
 
 class ResponseOutput:

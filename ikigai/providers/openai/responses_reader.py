@@ -23,10 +23,10 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.tools.vendor_search import VENDOR_SEARCH, find_pages
-from ikigai.providers import failures
 from ikigai.providers.call_ids import CallIds, new_id
-from ikigai.providers.failures import RequestTarget, failure_in_stream
-from ikigai.providers.json_shape import as_count, as_mapping, as_sequence, as_string
+from ikigai.providers.http import failures
+from ikigai.providers.http.failures import RequestTarget, failure_in_stream
+from ikigai.providers.http.json_shape import as_count, as_mapping, as_sequence, as_string
 from ikigai.providers.openai.responses_api import PHASE_SUFFIX, reasoning_signature
 from ikigai.providers.openai.responses_outputs import ResponseOutput, ResponseOutputs
 

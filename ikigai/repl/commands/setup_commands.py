@@ -20,8 +20,8 @@ from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument
 from ikigai.core.tools.tool_selection import ToolSelection
 from ikigai.core.vendors import ServerPreset, sellers
-from ikigai.providers import model_list_cache
-from ikigai.providers.models import default_model
+from ikigai.providers.models import model_list_cache
+from ikigai.providers.models.models import default_model
 from ikigai.terminal.browser.picker_source import PickerRow
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from ikigai.core.events.messages import Message, Role, Text
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import ListedModel, ModelTraits
+from ikigai.providers.models.models import ListedModel, ModelTraits
 from ikigai.providers.retry import RetryingProvider
 from tests.providers.anthropic.messages_wire import answer, failure, page, said, spoken, sse, start
 from tests.providers.conftest import KEY, ask, collect, reply

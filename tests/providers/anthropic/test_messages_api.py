@@ -35,8 +35,8 @@ from ikigai.core.request.reply import (
 from ikigai.providers.anthropic import models as claude
 from ikigai.providers.anthropic.messages_api import THINKING_BINDING_BETA, MessagesEncoder
 from ikigai.providers.anthropic.messages_reader import MessagesReader
-from ikigai.providers.failures import RequestTarget
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.models.models import ModelTraits
 from tests.providers.anthropic.messages_wire import (
     END,
     MEANT,

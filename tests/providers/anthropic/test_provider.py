@@ -17,7 +17,7 @@ from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
 from ikigai.providers.anthropic.messages_api import THINKING_BINDING_BETA
 from ikigai.providers.anthropic.provider import AnthropicProvider
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from tests.providers.anthropic.messages_wire import (
     END,
     MEANT,

@@ -32,9 +32,9 @@ from ikigai.core.request.reply import (
     UsageUpdate,
 )
 from ikigai.core.request.reply_builder import ReplyBuilder
-from ikigai.providers.failures import RequestTarget
 from ikigai.providers.google.generate_content_api import UNSIGNED_CALL, ContentsEncoder, ContentsReader
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.models.models import ModelTraits
 from tests.providers import search_wire
 from tests.providers.conftest import ask, measured
 from tests.providers.google.gemini import USAGE, call, chunk, text, thought

@@ -8,7 +8,7 @@ from ikigai.core.events.messages import Message, Role, Text, ToolCall, ToolResul
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, RetryScheduled, StreamFailed, StreamFinished
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.retry import RetryingProvider
 from tests.providers.conftest import ask, collect, reply
 

@@ -24,7 +24,7 @@ from ikigai.core.events.messages import (
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta, UsageUpdate
 from ikigai.providers.google.provider import GoogleProvider
-from ikigai.providers.models import ListedModel, ModelTraits
+from ikigai.providers.models.models import ListedModel, ModelTraits
 from tests.providers.conftest import KEY, ask, collect, is_cut, measured, reply
 from tests.providers.google.gemini import USAGE, call, chunk, failed, said, sse, stream, text, thought
 from tests.providers.requests import requests

@@ -28,7 +28,7 @@ from ikigai.core.request.reply import (
     ToolCallDelta,
     UsageUpdate,
 )
-from ikigai.providers.failures import RequestTarget
+from ikigai.providers.http.failures import RequestTarget
 from ikigai.providers.openai.chat_api import ChatEncoder
 from ikigai.providers.openai.chat_reader import ChatReader
 from ikigai.providers.openai.provider import OpenAIProvider

@@ -15,7 +15,7 @@ from ikigai.core.events.messages import Image, Message, Role, Text, Thinking, To
 from ikigai.core.request.build import Request
 from ikigai.core.request.reply import FailureKind, StreamFailed, StreamFinished, TextDelta
 from ikigai.core.tools.vendor_search import VENDOR_SEARCH_SPEC
-from ikigai.providers.models import ListedModel, ModelTraits
+from ikigai.providers.models.models import ListedModel, ModelTraits
 from ikigai.providers.openai.provider import OpenAIProvider
 from tests.providers.conftest import KEY, ask, collect, measured, reply
 from tests.providers.openai.test_responses_api import ENDS, SIGNATURE, STREAMS, THINKS, VENDOR

@@ -30,8 +30,8 @@ from ikigai.core.request.reply import (
     UsageUpdate,
     reply_events,
 )
-from ikigai.providers.failures import RequestTarget
-from ikigai.providers.models import ModelTraits
+from ikigai.providers.http.failures import RequestTarget
+from ikigai.providers.models.models import ModelTraits
 from ikigai.providers.openai.responses_api import ResponsesEncoder
 from ikigai.providers.openai.responses_reader import REFUSAL_CODES, ResponsesReader
 from ikigai.providers.openai.terms import image_tokens

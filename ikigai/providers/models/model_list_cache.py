@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from ikigai.core.events.record import Record
-from ikigai.providers.models import ListedModel
+from ikigai.providers.models.models import ListedModel
 from ikigai.system import paths
 from ikigai.system.file_replacement import write_file
 

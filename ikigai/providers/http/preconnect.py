@@ -12,7 +12,7 @@ import time
 from typing import Any
 from urllib.parse import urlsplit
 
-from ikigai.providers.network import (
+from ikigai.providers.http.network import (
     CONNECT_TIMEOUT,
     KEEP_ALIVE_SECONDS,
     UNUSED_CONNECTION_SECONDS,

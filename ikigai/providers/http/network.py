@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ikigai.core.errors import ConfigError
-from ikigai.providers.answer_limits import ACCEPTED_ENCODINGS
+from ikigai.providers.http.answer_limits import ACCEPTED_ENCODINGS
 from ikigai.system import proxies
 from ikigai.system.proxies import find_proxy, is_loopback
 

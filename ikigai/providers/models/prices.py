@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 from ikigai.core.events.messages import Usage
 from ikigai.core.events.record import Record
 from ikigai.core.vendors import VENDORS
-from ikigai.providers.network import is_loopback
+from ikigai.providers.http.network import is_loopback
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelPrice

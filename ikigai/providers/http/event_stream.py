@@ -10,7 +10,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
 from typing import cast
 
-from ikigai.providers.answer_limits import MAX_LINE_BYTES, UnusableAnswer
+from ikigai.providers.http.answer_limits import MAX_LINE_BYTES, UnusableAnswer
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 FIELDS = ("data", "event", "id", "retry", "")

@@ -3,7 +3,7 @@
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from typing import Any
 
-from ikigai.providers.event_stream import decode_events
+from ikigai.providers.http.event_stream import decode_events
 
 
 class SdkAnswer:

@@ -13,9 +13,9 @@ from ikigai.core.events.record import Record
 from ikigai.core.request.reply import TRANSIENT_FAILURES, FailureKind, StreamFailed
 from ikigai.core.tools.mcp_tools import MCP_SET
 from ikigai.core.tools.tool_selection import EXTERNAL_SET
-from ikigai.providers import network
-from ikigai.providers.answer_limits import UnusableAnswer
-from ikigai.providers.error_bodies import parse_error_body, retry_after, retry_delay
+from ikigai.providers.http import network
+from ikigai.providers.http.answer_limits import UnusableAnswer
+from ikigai.providers.http.error_bodies import parse_error_body, retry_after, retry_delay
 
 CONTEXT_EXCEEDED = (
     r"(?is)maximum context (length|window)|maximum [\d,._]+ tokens|context length of only"

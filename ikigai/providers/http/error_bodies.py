@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC
 from typing import Any
 
-from ikigai.providers.json_shape import as_mapping, as_sequence
+from ikigai.providers.http.json_shape import as_mapping, as_sequence
 
 RETRY_IN = re.compile(r"retry in (\d+(?:\.\d+)?)s\b", re.IGNORECASE)
 

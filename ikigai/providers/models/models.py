@@ -1,7 +1,8 @@
 """Describe models by their names: limits, thinking and images, and the model to start with.
 
 There are three sources, and the first that says something counts: the configuration, the last list of its provider
-(`providers.model_list_cache`), the registry that came with ikigai (`providers.bundled_models`). It sends no requests.
+(`providers.models.model_list_cache`), the registry that came with ikigai (`providers.models.bundled_models`). It sends
+no requests.
 """
 
 from collections.abc import Callable, Container, Iterable, Mapping
@@ -13,8 +14,8 @@ from ikigai.core.errors import ConfigError
 from ikigai.core.events.record import Record
 from ikigai.core.request.model import ModelLimits
 from ikigai.core.vendors import VENDORS
-from ikigai.providers import bundled_models
-from ikigai.providers.bundled_models import ModelFamily
+from ikigai.providers.models import bundled_models
+from ikigai.providers.models.bundled_models import ModelFamily
 
 UNKNOWN_LIMITS = ModelLimits(128_000, 8_192)
 LOCAL_LIMITS = ModelLimits(8_192, 2_048)

@@ -15,7 +15,7 @@ from ikigai.app.attachments.attachments import (
 )
 from ikigai.core.errors import Rejected
 from ikigai.core.events.messages import Document, DocumentKind, Image
-from ikigai.tools.files.list_files import MAX_LISTED_ENTRIES
+from ikigai.tools.files.search.list_files import MAX_LISTED_ENTRIES
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from ikigai.core.commands.mentions import format_mention
 from ikigai.core.events.messages import Document
 from ikigai.core.text.lookalikes import visible_name
 from ikigai.repl.input.file_mentions import MAX_OFFERED, FileMentions
-from ikigai.tools.files import listing
+from ikigai.tools.files.search import listing
 
 
 def git(folder: Path, *words: str) -> None:

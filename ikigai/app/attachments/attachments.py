@@ -41,8 +41,8 @@ from ikigai.system import paths
 from ikigai.tools.approval.path_policy import PathScope, is_below, reading_doubts
 from ikigai.tools.files.contents import read_prefix
 from ikigai.tools.files.encodings import first_binary_byte, recognize_encoding, visible_text
-from ikigai.tools.files.list_files import list_entries
 from ikigai.tools.files.safe_paths import AmbiguousName, NotRegularFile, open_file, resolve_path
+from ikigai.tools.files.search.list_files import list_entries
 
 if TYPE_CHECKING:
     from ikigai.app.run.services import Services

@@ -18,7 +18,7 @@ from ikigai.core.errors import IkigaiError
 from ikigai.store.search import word_vectors
 from ikigai.system import paths
 from ikigai.system.install_command import extra_command
-from ikigai.tools.files import ripgrep
+from ikigai.tools.files.search import ripgrep
 from ikigai.tools.shell.sandbox import find_bwrap
 
 LIBRARIES = ("prompt_toolkit", "rich", "psycopg", "msgspec", "httpx", "anthropic", "openai", "google-genai", "pillow")

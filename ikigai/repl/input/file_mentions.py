@@ -109,7 +109,7 @@ class FileMentions:
 
     async def _list(self) -> None:
         """List the files again; the first list is shown while it grows."""
-        from ikigai.tools.files.listing import list_paths
+        from ikigai.tools.files.search.listing import list_paths
 
         names, first = PathIndex(), self._names.count == 0
         if first:

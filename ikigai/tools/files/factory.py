@@ -6,11 +6,11 @@ from pathlib import Path
 
 from ikigai.tools.base import Tool
 from ikigai.tools.files.edit_file import EditFile
-from ikigai.tools.files.glob import GlobFiles
-from ikigai.tools.files.grep import Grep
-from ikigai.tools.files.list_files import ListFiles
 from ikigai.tools.files.read_file import Picture, ReadFile
 from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.files.search.glob import GlobFiles
+from ikigai.tools.files.search.grep import Grep
+from ikigai.tools.files.search.list_files import ListFiles
 from ikigai.tools.files.write_file import WriteFile
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from ikigai.tools.approval import star_rules
 from ikigai.tools.approval.allowlist import Allowlist, AllowVerdict
 from ikigai.tools.approval.path_policy import PathScope, protection_reason
-from ikigai.tools.files import ripgrep
+from ikigai.tools.files.search import ripgrep
 from tests import GOLDEN
 from tests.support.examples import examples
 from tests.tools import project

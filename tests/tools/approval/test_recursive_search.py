@@ -12,7 +12,7 @@ import pytest
 from ikigai.tools.approval import recursive_search
 from ikigai.tools.approval.allowlist import Allowlist, AllowVerdict
 from ikigai.tools.approval.path_policy import PathScope
-from ikigai.tools.files import ripgrep
+from ikigai.tools.files.search import ripgrep
 from tests.tools import project
 
 

@@ -18,12 +18,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ikigai.tools.files.glob import GlobFiles
-from ikigai.tools.files.glob_patterns import Glob
-from ikigai.tools.files.grep import Grep
-from ikigai.tools.files.list_files import ListFiles
 from ikigai.tools.files.read_file import ReadFile
 from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.files.search.glob import GlobFiles
+from ikigai.tools.files.search.glob_patterns import Glob
+from ikigai.tools.files.search.grep import Grep
+from ikigai.tools.files.search.list_files import ListFiles
 from tests import ROOT
 from tests.support.starting import children
 from tests.tools.files.hands import call, preview, run
@@ -253,7 +253,7 @@ def test_search_whose_parent_was_killed_ends_by_itself(work: Path):
     slow(work, 30_000)
     program = (
         "import asyncio, sys; from pathlib import Path; from tests.tools.files.hands import call;"
-        "from ikigai.tools.files.grep import Grep; from ikigai.tools.files.read_tracker import ReadTracker;"
+        "from ikigai.tools.files.search.grep import Grep; from ikigai.tools.files.read_tracker import ReadTracker;"
         f"asyncio.run(call(Grep(Path({str(work)!r}), ReadTracker(), seconds=1), pattern={SLOW!r}))"
     )
     parent = subprocess.Popen([sys.executable, "-c", program], cwd=ROOT)

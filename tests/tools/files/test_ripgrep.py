@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.tools.files import listing, ripgrep
-from ikigai.tools.files.glob import GlobFiles
-from ikigai.tools.files.grep import Grep
 from ikigai.tools.files.read_tracker import ReadTracker
+from ikigai.tools.files.search import listing, ripgrep
+from ikigai.tools.files.search.glob import GlobFiles
+from ikigai.tools.files.search.grep import Grep
 from tests.tools.files.hands import call
 
 

@@ -14,7 +14,7 @@ from ikigai.tools.base import Effect, OnOutput, ToolOutput
 from ikigai.tools.files.read_only_tool import ReadOnlyTool
 from ikigai.tools.files.read_tracker import ReadTracker
 from ikigai.tools.files.safe_paths import check_directory, open_file, readable_error
-from ikigai.tools.files.search import SEARCH_SECONDS, FileSearch, FoundLine, Order, skipped_note
+from ikigai.tools.files.search.search import SEARCH_SECONDS, FileSearch, FoundLine, Order, skipped_note
 
 MAX_RESULTS, MAX_CHARACTERS, LINE_CHARACTERS = 2_000, 400_000, 500
 """Limits of a result: lines, characters in all, characters of one line."""

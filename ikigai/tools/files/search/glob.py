@@ -11,11 +11,11 @@ import msgspec
 from msgspec import Meta
 
 from ikigai.tools.base import Effect, OnOutput, ToolOutput
-from ikigai.tools.files.glob_patterns import Glob
 from ikigai.tools.files.read_only_tool import ReadOnlyTool
 from ikigai.tools.files.read_tracker import ReadTracker
 from ikigai.tools.files.safe_paths import check_directory
-from ikigai.tools.files.search import SEARCH_SECONDS, FileSearch, Order, skipped_note
+from ikigai.tools.files.search.glob_patterns import Glob
+from ikigai.tools.files.search.search import SEARCH_SECONDS, FileSearch, Order, skipped_note
 
 MAX_GLOB_PATHS = 1_000
 """Maximum paths in a result."""

@@ -12,9 +12,9 @@ from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from ikigai.tools.files import ripgrep
-from ikigai.tools.files.glob_patterns import Glob
 from ikigai.tools.files.safe_paths import open_directory, open_file
+from ikigai.tools.files.search import ripgrep
+from ikigai.tools.files.search.glob_patterns import Glob
 from ikigai.tools.secret_files import is_secret
 from ikigai.tools.shell.child import ChildProcess
 

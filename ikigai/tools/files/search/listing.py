@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from pathlib import Path
 
-from ikigai.tools.files.search import SEARCH_SECONDS, FileSearch, Order
+from ikigai.tools.files.search.search import SEARCH_SECONDS, FileSearch, Order
 from ikigai.tools.shell.child import ChildProcess
 
 _LS = ("ls-files", "-z", "--stage", "--others", "--exclude-standard")

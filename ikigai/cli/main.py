@@ -200,7 +200,7 @@ def _config_file(arguments: argparse.Namespace) -> Path:
 
 
 def _load_config(arguments: argparse.Namespace) -> Config:
-    from ikigai.config import key_sources, load
+    from ikigai.config import api_key_sources, load
     from ikigai.core.tools.approval_mode import ApprovalMode
 
     if arguments.debug:
@@ -221,7 +221,7 @@ def _load_config(arguments: argparse.Namespace) -> Config:
     }
     _check_address(arguments.db)
     file = _config_file(arguments)
-    logins = key_sources.stored_logins()
+    logins = api_key_sources.stored_logins()
     return load(file, os.environ, flags, must_exist=bool(arguments.config), logins=logins)
 
 

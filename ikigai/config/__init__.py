@@ -26,7 +26,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from ikigai.config import diagnostics, key_sources, toml_file
+from ikigai.config import api_key_sources, diagnostics, toml_file
 from ikigai.config.diagnostics import mask_passwords
 from ikigai.config.key_table import (
     DATABASE_SCHEMA,
@@ -146,7 +146,7 @@ def build(
         profiles.check(config)
     if config.terminal.theme not in (*THEME_NAMES, *config.themes):
         raise diagnostics.no_theme(settings["terminal", "theme"], config.themes)
-    return msgspec.structs.replace(config, keys=key_sources.find_sources(config.providers, environ, logins))
+    return msgspec.structs.replace(config, keys=api_key_sources.find_sources(config.providers, environ, logins))
 
 
 def _add(
@@ -310,7 +310,7 @@ def _address(setting: Setting, environ: Mapping[str, str]) -> Setting:
 
 def unused_address(config: Config, environ: Mapping[str, str]) -> str:
     """Return a sentence about a variable that names a database, where the default database is used; "" for none."""
-    variable = "" if config.kind(DATABASE_URL) != "default" else key_sources.first_set(ADDRESS_VARIABLES, environ)
+    variable = "" if config.kind(DATABASE_URL) != "default" else api_key_sources.first_set(ADDRESS_VARIABLES, environ)
     how = f'url = "{ADDRESS_VARIABLES[variable]}" under [database] uses it' if variable else ""
     return f"{variable} is set, but not used: {how}." if variable else ""
 

@@ -11,9 +11,10 @@ import pytest
 from ikigai.app.project.instruction_files import MAX_INSTRUCTIONS_BYTES
 from ikigai.app.project.trusted_project import Project
 from ikigai.app.run.factories import tighten
-from ikigai.config import Config, project_files
-from ikigai.config import trusted_folders as trust
-from ikigai.config.project_files import OwnFile
+from ikigai.config import Config
+from ikigai.config.project import project_files
+from ikigai.config.project import trusted_folders as trust
+from ikigai.config.project.project_files import OwnFile
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.request.system_prompt import instructions_file, instructions_setting
 from ikigai.core.state.project_limits import ProjectLimits

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from ikigai import config
 from ikigai.config import Config, diagnostics, layers, records, settings_file, toml_file
 from ikigai.config import key_table as table
-from ikigai.config.project_settings import CAP_SCOPES
+from ikigai.config.project.project_settings import CAP_SCOPES
 from ikigai.core.commands import arguments
 from ikigai.core.commands.key_actions import KEY_ACTIONS
 from ikigai.core.errors import ConfigError, ConfigErrors

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ikigai.app.tools.tool_runtime import ToolRuntime
 from ikigai.config import Config, describe, load
 from ikigai.config.key_table import KEY_SPECS, dotted_path
-from ikigai.config.project_settings import ALLOWED_KEYS, TOOL_SETS, tighten_with
+from ikigai.config.project.project_settings import ALLOWED_KEYS, TOOL_SETS, tighten_with
 from ikigai.core.errors import ConfigError, Rejected
 from ikigai.core.state.effective_settings import RunConfig
 from ikigai.core.state.fold import empty_memory

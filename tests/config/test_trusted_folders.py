@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from ikigai.config import trusted_folders as trust
+from ikigai.config.project import trusted_folders as trust
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from ikigai.app.project.trusted_project import Project
-from ikigai.config import trusted_folders as trust
+from ikigai.config.project import trusted_folders as trust
 from tests.e2e.account import WIRE, Account, Wire
 from tests.e2e.program import Program
 from tests.support.wire_server import completion

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from ikigai.config import project_files, trusted_folders
+from ikigai.config.project import project_files, trusted_folders
 from ikigai.core.errors import IkigaiError
 from ikigai.core.request.system_prompt import instructions_setting
 from ikigai.core.text.sanitize import clean_line

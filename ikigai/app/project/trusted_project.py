@@ -21,8 +21,9 @@ from ikigai.app.project.instruction_files import (
     compose,
     folders_above,
 )
-from ikigai.config import Config, project_files, project_settings, toml_file, trusted_folders
-from ikigai.config.project_files import OwnFile
+from ikigai.config import Config, toml_file
+from ikigai.config.project import project_files, project_settings, trusted_folders
+from ikigai.config.project.project_files import OwnFile
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
 from ikigai.system import paths
 from ikigai.system.paths import current_directory

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from ikigai.app.project.trusted_project import Project
 from ikigai.app.run.run_profiles import make_fallback, make_profiles, make_rules
-from ikigai.config import Config, project_settings
-from ikigai.config.key_sources import read_key, variable_of
+from ikigai.config import Config
+from ikigai.config.api_key_sources import read_key, variable_of
 from ikigai.config.layers import are_tools_enabled, split_layers
+from ikigai.config.project import project_settings
 from ikigai.config.records import ContextSettings, LimitSettings, ModelSettings, ProviderSettings
 from ikigai.config.seal_key import seal
 from ikigai.core.context.condense_threshold import CondenseOptions

@@ -21,7 +21,7 @@ from ikigai.app.json_records.outcome_records import DoneRecord
 from ikigai.app.project.trusted_project import make_project
 from ikigai.app.run.factories import tighten
 from ikigai.cli.ask import read_answer
-from ikigai.config import Config, describe, key_sources, settings_file, toml_file
+from ikigai.config import Config, api_key_sources, describe, settings_file, toml_file
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.secrets.secret_variables import without_secrets
 from ikigai.core.text.sanitize import clean
@@ -111,7 +111,7 @@ def _problems(written: Config) -> list[RunProblem]:
     """Return the problems of runs with what a file says, and with the keys at hand."""
     from ikigai.app.run.dry_run import find_problems
 
-    keys = key_sources.find_sources(written.providers, os.environ, key_sources.stored_logins())
+    keys = api_key_sources.find_sources(written.providers, os.environ, api_key_sources.stored_logins())
     return asyncio.run(find_problems(msgspec.structs.replace(written, keys=keys), own_tools=False))
 
 

@@ -7,7 +7,7 @@ import importlib.util
 
 from ikigai.app.run.factories import make_pool, platform_of
 from ikigai.cli.doctor.check import BAD, OK, WARN, Finding
-from ikigai.config import Config, key_sources
+from ikigai.config import Config, api_key_sources
 from ikigai.core.commands.arguments import parse_model
 from ikigai.core.errors import ConfigError, IkigaiError
 from ikigai.core.vendors import CLOUDS
@@ -32,7 +32,7 @@ async def check_models(config: Config, online: bool) -> list[Finding]:
 async def _provider(config: Config, pool: ProviderPool, name: str, online: bool) -> Finding:
     about = f"provider {name}"
     source = config.keys.get(name, "")
-    variable = key_sources.variable_of(source)
+    variable = api_key_sources.variable_of(source)
     cloud = CLOUDS.get(platform_of(config, name))
     keyless = f"with the credentials of {cloud.title}" if cloud else "without a key"
     key = f"key in {variable}" if variable else "key stored by ikigai login" if source else keyless

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ikigai.app.project.instruction_files import decode
 from ikigai.app.tools.tool_runtime import approvals_file
-from ikigai.config import trusted_folders
+from ikigai.config.project import trusted_folders
 from ikigai.core.commands.arguments import is_id, quoted
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, WrongArgument
 from ikigai.core.events.events import Choices
@@ -27,7 +27,7 @@ from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
     from ikigai.app.project.trusted_project import Project
-    from ikigai.config.project_files import OwnFile
+    from ikigai.config.project.project_files import OwnFile
 
 Ask = Callable[[Question], Awaitable[QuestionAnswer]]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from ikigai.app.run.factories import model_list_file
-from ikigai.config.key_sources import LOGIN, variable_of
+from ikigai.config.api_key_sources import LOGIN, variable_of
 from ikigai.config.records import THEME_NAMES
 from ikigai.core.commands.arguments import quoted
 from ikigai.core.errors import NotReady, Rejected, WrongArgument

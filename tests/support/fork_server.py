@@ -55,9 +55,9 @@ PROGRAM = (
     "ikigai.repl.exit_message", "ikigai.repl.input.recall_suggestions", "ikigai.repl.opening", "ikigai.repl.repl",
     "ikigai.repl.welcome", "ikigai.store.connection.connection_watch", "ikigai.store.database",
     "ikigai.store.log.healing", "ikigai.store.log.unsaved_place", "ikigai.store.purge.ephemeral",
-    "ikigai.store.search.search", "ikigai.store.sql.transfer", "ikigai.terminal.notifications",
-    "ikigai.terminal.output.background_color", "ikigai.terminal.output.prompt_marks",
-    "ikigai.terminal.render.markdown_elements", "ikigai.terminal.screen", "ikigai.tools.approval.gate",
+    "ikigai.store.search.search", "ikigai.store.sql.transfer", "ikigai.terminal.background_color",
+    "ikigai.terminal.notifications", "ikigai.terminal.output.prompt_marks", "ikigai.terminal.render.markdown_elements",
+    "ikigai.terminal.screen", "ikigai.tools.approval.gate",
 )  # fmt: skip
 NUMBER = struct.Struct("i")
 

@@ -32,7 +32,7 @@ from ikigai.core.state.memory import Memory  # noqa: E402
 from ikigai.core.views.context_rule import ContextRule  # noqa: E402
 from ikigai.core.views.questions import Choice, Question  # noqa: E402
 from ikigai.core.views.transcript import Speaker, TranscriptBlock, event_block  # noqa: E402
-from ikigai.terminal.output import background_color as background  # noqa: E402
+from ikigai.terminal import background_color as background  # noqa: E402
 from ikigai.terminal.output import dialog  # noqa: E402
 from ikigai.terminal.screen import Screen, ScreenOptions  # noqa: E402
 from tests.support.silent_handler import SilentHandler  # noqa: E402

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from ikigai.terminal.background_color import COLOR_QUERY, BackgroundColor
 from ikigai.terminal.keyboard import Keyboard
-from ikigai.terminal.output.background_color import COLOR_QUERY, BackgroundColor
 from ikigai.terminal.render.theme import Theme
 from ikigai.terminal.tty import Tty
 

@@ -28,7 +28,7 @@ from ikigai.terminal.render.theme import Theme, color_depth
 from ikigai.terminal.tty import Tty
 
 if TYPE_CHECKING:
-    from ikigai.terminal.output.background_color import BackgroundColor
+    from ikigai.terminal.background_color import BackgroundColor
     from ikigai.terminal.screen_handler import ScreenHandler
 
 ESCAPE_AFTER = 0.05
@@ -126,7 +126,7 @@ class TerminalApp:
             await self._leave(loop)
 
     def _query_background(self) -> None:
-        from ikigai.terminal.output.background_color import BackgroundColor
+        from ikigai.terminal.background_color import BackgroundColor
 
         self._background = BackgroundColor(self._tty, self.keyboard, self._theme, os.environ, self._app.invalidate)
 

@@ -40,7 +40,7 @@ OUTPUT_LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_to
 
 
 class BodyEncoder(ABC):
-    """Writes requests to one model (`core.ports.Encoder`, and `body`).
+    """Writes requests to one model (`core.request.model.Encoder`, and `body`).
 
     A vendor's subclass defines `head`, `preface`, `entries` and `image_tokens`; `array` is the key of its list of
     messages.

@@ -18,7 +18,7 @@ MAX_PAGE_BYTES = 2_000_000
 
 
 class HistorySource:
-    """A `terminal.history.Source` over the database, for the agent that is on screen when it is built."""
+    """`terminal.browsable_history.HistoryPages` over the database, for the agent on screen when this is built."""
 
     def __init__(self, services: Services, active_agent: ActiveAgent) -> None:
         assert active_agent.agent and active_agent.memory

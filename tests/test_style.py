@@ -1,7 +1,7 @@
 """Rules of names and docstrings that a machine can check."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from pathlib import Path
 
 from tests import ROOT
@@ -39,6 +39,10 @@ OF_THEIR_FOLDER = {
 """Names of several modules that their folders tell apart: the statements of a part of the store, the provider of a
 vendor, the page of `ikigai doctor` about it.
 """
+
+
+MAX_MODULES_IN_FOLDER = 15
+"""More of them are no list to choose from: a reader has to know the name. In `core` subpackages count also."""
 
 
 def find(pattern: re.Pattern[str], files: list[Path]) -> list[tuple[str, str]]:
@@ -101,3 +105,11 @@ def test_module_names_are_unique_but_for_those_of_their_folder() -> None:
     names = [file.stem for file in PRODUCT]
     assert len(names) > 300
     assert {name for name in names if names.count(name) > 1} == OF_THEIR_FOLDER
+
+
+def test_folders_have_few_modules() -> None:
+    counts = Counter(file.parent for file in PRODUCT if file.stem != "__init__")
+    core = ROOT / "ikigai" / "core"
+    counts[core] += len({file.parent for file in PRODUCT if file.parent.parent == core})
+    assert len(counts) > 50 and counts[core] > 10
+    assert {folder: count for folder, count in counts.items() if count > MAX_MODULES_IN_FOLDER} == {}

@@ -72,3 +72,13 @@ def test_walk_of_a_message_names_what_its_files_define() -> None:
                 assert name in defined_in(files[0]), f"{name} in {files[0]}"
                 placed.add(name)
     assert len(placed) > 30
+
+
+def test_architecture_names_the_folders_of_each_package() -> None:
+    _, _, section = (ROOT / "docs" / "development" / "architecture.md").read_text().partition("### Folders inside")
+    named = {
+        row[1]: set(re.findall(r"`(\w+)`", row[2])) for row in re.finditer(r"^\| `(\w+)` \| (.*) \|$", section, re.M)
+    }
+    top = ROOT / "ikigai"
+    folders = {package.name: {file.parent.name for file in package.rglob("*/__init__.py")} for package in top.iterdir()}
+    assert named == {name: inside for name, inside in folders.items() if inside}

@@ -5,5 +5,5 @@
 #   embedded                                          the database that ikigai runs itself, with ctypes, hashlib,
 #                                                     importlib, signal and tempfile
 #   pwd                                               the same
-#   numpy, snowballstemmer                            the index of words
+#   numpy, safetensors, tokenizers, snowballstemmer   the index of words
 #   users                                             roles that are added or removed

@@ -72,7 +72,6 @@ create table search_segments (
   id bigint generated always as identity primary key,
   first bigint not null,
   last bigint not null,
-  target bigint,
   newest bigint not null,
   newest_at timestamptz not null,
   lengths bytea not null
@@ -81,7 +80,6 @@ alter table search_segments alter column lengths set storage external;
 comment on table search_segments is 'Segments of the index: documents in a row that share postings. Small ones are joined to larger ones.';
 comment on column search_segments.first is 'The number of the first document.';
 comment on column search_segments.last is 'The number of the last document.';
-comment on column search_segments.target is 'The larger segment that it is being joined to: the words that have left it are there.';
 comment on column search_segments.newest is 'The newest event in it, or a newer one.';
 comment on column search_segments.newest_at is 'When that was stored, or later.';
 comment on column search_segments.lengths is

@@ -22,14 +22,14 @@ from ikigai.store.sql import dump as dump_queries
 from ikigai.store.sql import search
 from tests.bench import generator
 
-VERSION = 4
+VERSION = 5
 """Version of what `fill` writes. Databases of another version are made anew."""
 TEMPLATES, TEMPLATE_EVENTS = 8, 1_000
 """Conversations that are copied, and the events of each."""
 GAP_SECONDS = 40_000
 """Seconds from the beginning of one agent to the beginning of the next."""
 
-SEGMENT_AGENTS = 80
+SEGMENT_AGENTS = 40
 """Agents whose documents share a segment of the index: about as many as the largest segments have."""
 PREPARE = """
 create unlogged table bench_template

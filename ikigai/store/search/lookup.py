@@ -8,9 +8,9 @@ index cannot prove, are searched in the text.
 import asyncio
 import time
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Sequence
 from heapq import heappop, heappush
-from itertools import accumulate, chain, count
+from itertools import accumulate, count
 from typing import NamedTuple, TypeVar
 from uuid import UUID
 
@@ -19,15 +19,13 @@ from ikigai.core.search.query import IndexKey, MatchMode, Term
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.log.reading import NO_LIMIT
-from ikigai.store.search.postings import BREAK, Documents, is_word, read_numbers, unpack_numbers
+from ikigai.store.search.postings import BREAK, is_word, read_documents, read_numbers
 from ikigai.store.sql import search as queries
 
 SEARCH_TIMEOUT = 2.0
 """Seconds that a search may take; the step under way then is finished."""
 MAX_AT_ONCE = 64
 """Segments that are asked at once, or rows that are opened: first one, then twice as many each time."""
-MAX_BLOCKS_AT_ONCE = 8
-"""Blocks that are read without another thread: about a millisecond, less than the way to a busy thread and back."""
 MAX_PART_WORDS = 32
 """Words with a part of words by which that is replaced. With more words, hits are in the newest segments."""
 MIN_TEXTS, MAX_TEXTS = 10, 200
@@ -153,8 +151,8 @@ class Lookup:
         if not await self._know_words():
             return
         await self._cursor.execute(queries.SEGMENTS, {"since": which.since, "agents": self._agents}, prepare=False)
-        for first, last, newest, *parts in await self._cursor.fetchall():
-            self._put(min(newest, which.before - 1), 0, _Segment(first, last, *parts))
+        for newest, *segment in await self._cursor.fetchall():
+            self._put(min(newest, which.before - 1), 0, _Segment(*segment))
 
     async def _know_words(self) -> bool:
         """Replace a part of words by the words with it, if they are few; return False if a key has no word at all."""
@@ -203,29 +201,26 @@ class Lookup:
         if not (keys := [key for group in self._groups for key in group]):
             return [range(segment.first, segment.last + 1) for segment in segments]
         group_of = [n for n, group in enumerate(self._groups) for _ in group]
-        parts = [(n, *part) for n, each in enumerate(segments) for part in zip(each.ids, each.firsts, strict=True)]
         lows, highs, texts = map(list, zip(*map(_bounds, keys), strict=True))
-        which = {"segments": [id for _, id, _ in parts], "lows": lows, "highs": highs, "parts": texts}
+        which = {"segments": [each.id for each in segments], "lows": lows, "highs": highs, "parts": texts}
         await self._cursor.execute(queries.BLOCKS, which, binary=True, prepare=False)
         rows = await self._cursor.fetchall()
 
         def read() -> list[Sequence[int]]:
-            lists: list[list[list[Iterator[int]]]] = [[[] for _ in self._groups] for _ in segments]
-            for part, key, words, packed in rows:
-                n, _, first = parts[part]
-                lists[n][group_of[key]] += (
-                    unpack_numbers(each, first) for each in read_numbers(words, packed, keys[key])
-                )
-            return [_common(groups) for groups in lists]
+            lists: list[list[set[int]]] = [[set() for _ in self._groups] for _ in segments]
+            for n, key, words, numbers in rows:
+                lists[n][group_of[key]].update(read_numbers(words, numbers, keys[key]))
+            common = (sorted(set.intersection(*groups)) for groups in lists)
+            return [[each.first + n for n in numbers] for each, numbers in zip(segments, common, strict=True)]
 
-        return read() if len(rows) <= MAX_BLOCKS_AT_ONCE else await asyncio.to_thread(read)
+        return await asyncio.to_thread(read)
 
     async def _open(self, rows: Sequence["_MatchingRow"]) -> None:
         """Put the pieces of rows."""
         await self._cursor.execute(queries.DOCUMENTS_AT, ([row.first for row in rows],), binary=True, prepare=False)
         packed = dict(await self._cursor.fetchall())
         for agent, first, numbers in rows:
-            documents, last = Documents(packed[first]), min(self._which.before - 1, self._which.last_id(agent))
+            documents, last = read_documents(packed[first]), min(self._which.before - 1, self._which.last_id(agent))
             for number in numbers:
                 message, start, length, _ = documents[number - first]
                 if message <= last:
@@ -233,12 +228,11 @@ class Lookup:
 
 
 class _Segment(NamedTuple):
-    """A segment, with those that are being joined to it."""
+    """A segment, with its first and last document."""
 
+    id: int
     first: int
     last: int
-    ids: list[int]
-    firsts: list[int]
 
 
 class _MatchingRow(NamedTuple):
@@ -247,15 +241,6 @@ class _MatchingRow(NamedTuple):
     agent: str
     first: int
     numbers: Sequence[int]
-
-
-def _common(groups: Sequence[Sequence[Iterator[int]]]) -> Sequence[int]:
-    """Return the numbers that are in a list of each group, ascending."""
-    if not all(groups):
-        return ()
-    if len(groups) == len(groups[0]) == 1:
-        return [*groups[0][0]]
-    return sorted(set.intersection(*(set(chain.from_iterable(lists)) for lists in groups)))
 
 
 def _bounds(key: IndexKey) -> tuple[str, str, str]:

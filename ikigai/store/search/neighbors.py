@@ -11,7 +11,7 @@ from itertools import chain
 from typing import NamedTuple, TypeAlias
 
 from ikigai.store.connection.driver_connection import Cursor
-from ikigai.store.search.postings import Documents, IndexedDocument
+from ikigai.store.search.postings import IndexedDocument, read_documents
 from ikigai.store.search.ranking import Ranking
 from ikigai.store.sql import search as queries
 
@@ -58,12 +58,11 @@ async def read_near(
 
     Mostly they are in the same row. At its ends the next row of the agent is read.
     """
-    # The driver takes two milliseconds to make an array of a thousand numbers.
-    await cursor.execute(queries.DOCUMENTS_AT, (f"{{{','.join(map(str, numbers))}}}",), prepare=False)
-    rows = {first: Documents(packed) for first, packed in await cursor.fetchall()}
+    await cursor.execute(queries.DOCUMENTS_AT, (numbers,), prepare=False)
+    rows = {first: read_documents(packed) for first, packed in await cursor.fetchall()}
     firsts, found, pairs = sorted(rows), dict[int, IndexedDocument](), list[Pair]()
 
-    def find_beside(number: int, begin: int, step: int, first: int, row: Documents) -> bool:
+    def find_beside(number: int, begin: int, step: int, first: int, row: Sequence[IndexedDocument]) -> bool:
         """Take the next document of a row behind `begin` that recall ranks as the neighbor of a document."""
         near = begin + step
         while 0 <= near - first < len(row):
@@ -80,7 +79,7 @@ async def read_near(
         found[number] = rows[first][number - first]
         ends += [(number, first, step) for step in (-1, 1) if not find_beside(number, number, step, first, rows[first])]
     await cursor.execute(queries.DOCUMENTS_BESIDE, (list({first for _, first, _ in ends}),), prepare=False)
-    beside = {(of, first > of): (first, Documents(packed)) for of, first, packed in await cursor.fetchall()}
+    beside = {(of, first > of): (first, read_documents(packed)) for of, first, packed in await cursor.fetchall()}
     for number, of, step in ends:
         if next_row := beside.get((of, step > 0)):
             first, row = next_row

@@ -1,28 +1,33 @@
 """Join segments of the index of words to larger ones, and take purged documents out of them.
 
-Every writer locks the row of figures first, so that the numbers of documents have no gaps, and each number and each
-word is in one place. A process that is killed leaves what its last transaction has made, and another one goes on.
+Every writer locks the row of figures first, so that the numbers of documents have no gaps, and each number is in one
+segment. A segment is written once; a join or a purge writes its words into a new one.
 """
 
 import asyncio
-from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence, Set
+from heapq import merge
+from itertools import compress, groupby, islice
+from operator import itemgetter
 from typing import Any
 from uuid import UUID
 
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search import stems
-from ikigai.store.search.postings import PackedPostings, coded_length, concatenate, pack, pack_words, read_words, unpack
+from ikigai.store.search.postings import Postings, coded_length, pack_words, read_words
 from ikigai.store.sql import search
 
 SEGMENTS_JOINED = 8
 """Segments of about the same size that are joined to one."""
-MAX_SEGMENT = 1 << 16
-"""Documents of the largest segments: a search for a common beginning of words, and a purge, reads all of one."""
+MAX_SEGMENT = 1 << 15
+"""Documents of the largest segments. A join or a purge writes one in about two seconds, and a search in this process
+waits for that.
+"""
 MAX_JOINED_AT_ONCE = 4_096
 """Documents of segments that are joined while the index is filled, and not in the background."""
-BLOCKS_JOINED = 16
-"""Blocks of each segment that one step joins."""
+BLOCKS_AT_ONCE = 256
+"""Blocks that are made and written at once: about a megabyte."""
 
 
 async def lock(cursor: Cursor) -> tuple[int, str]:
@@ -37,37 +42,22 @@ async def lock(cursor: Cursor) -> tuple[int, str]:
                 await cursor.execute(statement)
 
 
-async def add_blocks(cursor: Cursor, segment: int, *ranges: Mapping[str, PackedPostings]) -> None:
-    """Add the words of ranges, between which the segment may have others: those share no block."""
-    if blocks := await asyncio.to_thread(lambda: [block for each in ranges for block in pack_words(each)]):
-        await cursor.execute(search.ADD_BLOCKS, (segment, *map(list, zip(*blocks, strict=True))), prepare=False)
+async def add_blocks(cursor: Cursor, segment: int, words: Iterable[tuple[str, Postings]]) -> None:
+    """Add the words of a segment, which ascend."""
+    blocks = pack_words(words)
+    while some := await asyncio.to_thread(lambda: [*islice(blocks, BLOCKS_AT_ONCE)]):
+        await cursor.execute(search.ADD_BLOCKS, (segment, *map(list, zip(*some, strict=True))), prepare=False)
 
 
 async def join(cursor: Cursor, most: int = MAX_SEGMENT) -> bool:
-    """Join the next words of segments with at most `most` documents together; return False if there is nothing to do.
+    """Join the next segments with at most `most` documents together; return False if there is nothing to do.
 
-    The index is locked. Words leave their segments for the larger one, so that each is in one of them at any time.
+    The index is locked.
     """
-    await cursor.execute(search.JOINED, (most,))
-    if not (joined := await cursor.fetchall()):
-        await cursor.execute(search.SEGMENTS_TO_JOIN)
-        if not (ids := segments_to_join(await cursor.fetchall(), most)):
-            return False
-        await cursor.execute(search.JOIN, {"ids": ids})
-        await cursor.execute(search.JOINED, (most,))
-        joined = await cursor.fetchall()
-    (target, start), *parts = joined
-    bases = {id: first - start for id, first in parts}
-    await cursor.execute(search.NEXT_BLOCKS, (list(bases), BLOCKS_JOINED), prepare=False)
-    rows = await cursor.fetchall()
-    moved, left, is_end = await asyncio.to_thread(_join_blocks, rows, bases)
-    await cursor.execute(search.DROP_BLOCKS, ([place for _, place, *_ in rows],), prepare=False)
-    await add_blocks(cursor, target, moved)
-    for segment, postings in left.items():
-        await add_blocks(cursor, segment, postings)
-    if is_end:
-        await cursor.execute(search.DROP_SEGMENTS, (list(bases),))
-    return True
+    await cursor.execute(search.SEGMENTS_TO_JOIN)
+    if ids := segments_to_join(await cursor.fetchall(), most):
+        await replace(cursor, ids)
+    return bool(ids)
 
 
 def segments_to_join(segments: Sequence[tuple[int, int, int]], most: int) -> list[int]:
@@ -80,8 +70,6 @@ def segments_to_join(segments: Sequence[tuple[int, int, int]], most: int) -> lis
     for end in range(len(segments), 1, -1):
         begin, size, largest = end, 0, _size_class(sizes[end - 1])
         while begin and _size_class(sizes[begin - 1]) <= largest and size + sizes[begin - 1] <= most:
-            if begin < end and segments[begin - 1][2] + 1 != segments[begin][1]:
-                break  # some in between are being joined
             begin, size = begin - 1, size + sizes[begin - 1]
         if end - begin >= SEGMENTS_JOINED or (end - begin > 1 and size >= most // 2):
             return [id for id, *_ in segments[begin:end]]
@@ -92,28 +80,46 @@ def _size_class(size: int) -> int:
     return (size.bit_length() - 1) // 3
 
 
-def _join_blocks(
-    rows: Sequence[tuple[Any, ...]], bases: Mapping[int, int]
-) -> tuple[dict[str, PackedPostings], dict[int, dict[str, PackedPostings]], bool]:
-    """Return the words to move, counted from the first document of all, those that stay, and True if these are all.
+async def replace(cursor: Cursor, ids: Sequence[int], gone: Set[int] = frozenset()) -> set[str]:
+    """Write segments in a row anew as one, without the documents `gone`; return the words that it has no longer."""
+    await cursor.execute(search.TAKE_SEGMENTS, (ids,))
+    taken = sorted(await cursor.fetchall(), key=itemgetter(1))
+    await cursor.execute(search.TAKE_BLOCKS, (ids,), prepare=False)
+    blocks = defaultdict[int, list[Sequence[Any]]](list)
+    for segment, _, *block in sorted(await cursor.fetchall()):
+        blocks[segment].append(block)
+    _, firsts, lasts, newest, newest_at, lengths = zip(*taken, strict=True)
+    start, lost = firsts[0], set[str]()
+    gone = {number - start for number in range(start, lasts[-1] + 1) if number in gone}
+    left = bytes(0 if number in gone else code for number, code in enumerate(b"".join(lengths)))
+    await cursor.execute(search.ADD_SEGMENT, (start, lasts[-1], max(newest), max(newest_at), left))
+    ((target,),) = await cursor.fetchall()
+    words = merge(*(_read(blocks[segment], first - start) for segment, first, *_ in taken))
+    await add_blocks(cursor, target, _joined(words, gone, lost))
+    return lost
 
-    Of a segment that may have more blocks no words behind those that were read are moved.
-    """
-    found: dict[int, dict[str, PackedPostings]] = {segment: {} for segment in bases}
-    for segment, _, *block in rows:
-        found[segment].update(read_words(block))
-    blocks = Counter(segment for segment, *_ in rows)
-    ends = [max(found[segment]) for segment, count in blocks.items() if count == BLOCKS_JOINED]
-    last = min(ends, default=None)
-    moved = defaultdict[str, list[tuple[int, PackedPostings]]](list)
-    left: dict[int, dict[str, PackedPostings]] = {segment: {} for segment in bases}
-    for segment, base in bases.items():
-        for word, postings in found[segment].items():
-            if last is None or word <= last:
-                moved[word].append((base, postings))
-            else:
-                left[segment][word] = postings
-    return {word: concatenate(parts) for word, parts in moved.items()}, left, last is None
+
+def _read(blocks: Sequence[Sequence[Any]], base: int) -> Iterator[tuple[str, list[int], bytes]]:
+    """Yield the words of blocks with the documents that have them, counted from `base`, and the times of each."""
+    for block in blocks:
+        for word, (numbers, times) in read_words(block):
+            yield word, [base + number for number in numbers], times
+
+
+def _joined(
+    words: Iterable[tuple[str, list[int], bytes]], gone: Set[int], lost: set[str]
+) -> Iterator[tuple[str, Postings]]:
+    """Yield each word with its postings in all parts, without the documents `gone`. One that has no other is `lost`."""
+    for word, group in groupby(words, key=itemgetter(0)):
+        parts = list(group)
+        numbers, times = [number for _, part, _ in parts for number in part], b"".join(part for *_, part in parts)
+        if not gone.isdisjoint(numbers):
+            left = [number not in gone for number in numbers]
+            numbers, times = [*compress(numbers, left)], bytes(compress(times, left))
+        if numbers:
+            yield word, Postings(numbers, times)
+        else:
+            lost.add(word)
 
 
 async def forget_agents(cursor: Cursor, agents: Sequence[UUID]) -> None:
@@ -127,37 +133,8 @@ async def forget(cursor: Cursor, gone: Set[int]) -> None:
     """Take documents out of all postings, and words that no document has any more out of the vocabulary."""
     await cursor.execute(search.SEGMENTS_OF_NUMBERS, (list(gone),), prepare=False)
     lost, forgotten = set[str](), list[int]()
-    for segment, first, last, lengths in await cursor.fetchall():
-        within = {number - first for number in gone if first <= number <= last}
-        forgotten += [coded_length(lengths[number]) for number in within if lengths and lengths[number]]
-        left = bytes(0 if number in within else code for number, code in enumerate(lengths))
-        await cursor.execute(search.SET_LENGTHS, (left, segment))
-        await cursor.execute(search.BLOCKS_OF_SEGMENT, (segment,))
-        changed, kept, words = await asyncio.to_thread(_without, await cursor.fetchall(), within)
-        await cursor.execute(search.DROP_BLOCKS, (changed,), prepare=False)
-        await add_blocks(cursor, segment, *kept)
-        lost |= words
+    for segment, first, lengths in await cursor.fetchall():
+        forgotten += [coded_length(code) for number, code in enumerate(lengths, first) if code and number in gone]
+        lost |= await replace(cursor, [segment], gone)
     await cursor.execute(search.FORGET_WORDS, (list(lost),), prepare=False)
     await cursor.execute(search.SET_FIGURES, (0, -len(forgotten), -sum(forgotten), None))
-
-
-def _without(
-    rows: Sequence[tuple[Any, ...]], gone: Set[int]
-) -> tuple[list[str], list[dict[str, PackedPostings]], set[str]]:
-    """Return the places of the blocks that change, the postings that are left of each, and the words that are lost."""
-    changed, kept, lost = list[str](), list[dict[str, PackedPostings]](), set[str]()
-    for place, *block in rows:
-        postings, is_changed = read_words(block), False
-        for word, packed in list(postings.items()):
-            numbers, times = unpack(packed)
-            if not gone.isdisjoint(numbers):
-                is_changed = True
-                del postings[word]
-                if some := [(n, each) for n, each in zip(numbers, times, strict=True) if n not in gone]:
-                    postings[word] = pack([n for n, _ in some], bytes(each for _, each in some))
-                else:
-                    lost.add(word)
-        if is_changed:
-            changed.append(place)
-            kept.append(postings)
-    return changed, kept, lost

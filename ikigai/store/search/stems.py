@@ -17,8 +17,8 @@ import msgspec
 
 from ikigai.core.search.lexer import MAX_KEY_CHARACTERS, fold, is_unspaced, remove_marks, split_tokens
 
-ANALYSIS = 4
-"""Number of this way to make stems; an index that was made in another way is made anew."""
+ANALYSIS = 5
+"""Number of this way to make stems and postings; an index that was made in another way is made anew."""
 FUNCTION_WORDS_FILE = Path(__file__).with_name("function_words.json")
 """The function words of each language that has a stemmer. With other words stems are made in another way."""
 DEFAULT_LANGUAGE = "english"

@@ -28,7 +28,7 @@ from ikigai.store.search import neighbors, semantic_order, stems
 from ikigai.store.search.answering_turns import find_answers, matches_beside
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.search.neighbors import NEIGHBOR_WEIGHT, Pair, ScoredDocument
-from ikigai.store.search.postings import Documents, PackedPostings, Postings, concatenate, read_words, unpack
+from ikigai.store.search.postings import Postings, read_documents, read_words
 from ikigai.store.search.ranking import Ranking, Segment, stem_weight, union
 from ikigai.store.search.stems import QueryWord
 from ikigai.store.search.word_vectors import LANGUAGE
@@ -223,15 +223,13 @@ def _rank(
     lengths: list[tuple[int, int, bytes]], rows: list[tuple[Any, ...]], words: Sequence[QueryWord], *figures: Any
 ) -> Ranking:
     """Rank documents by blocks of their segments: each word with a stem of a word of the question counts as that."""
-    begins = {segment: first for segment, first, _ in lengths}
-    found = defaultdict[tuple[int, str], defaultdict[str, list[tuple[int, PackedPostings]]]](lambda: defaultdict(list))
-    for segment, first, stem, wanted, *block in rows:
-        for word, postings in read_words(block, wanted).items():
-            found[segment, stem][word].append((first - begins[segment], postings))
+    found = defaultdict[tuple[int, str], dict[str, Postings]](dict)
+    for segment, stem, wanted, *block in rows:
+        found[segment, stem].update(read_words(block, wanted))
 
     def having(segment: int, word: QueryWord) -> Postings | None:
         every = dict(chain.from_iterable(found.get((segment, stem), {}).items() for stem in word.stems))
-        return union([unpack(concatenate(parts)) for parts in every.values()]) if every else None
+        return union(every.values()) if every else None
 
     segments = [
         Segment(first, codes, {word.word: some for word in words if (some := having(segment, word))})
@@ -254,7 +252,7 @@ async def _within(
         await cursor.execute(queries.DOCUMENTS_OF_AGENT, {"agent": agent, "last": bound}, prepare=False)
         for first, end, packed in await cursor.fetchall():
             found[first : end + 1] = every[first : end + 1]
-            for number, each in enumerate(Documents(packed) if packed else (), first):
+            for number, each in enumerate(read_documents(packed) if packed else (), first):
                 if each.message > bound:
                     found[number] = 0
     return [(id, first, bytes(found[first : first + len(codes)])) for id, first, codes in lengths]

@@ -13,7 +13,7 @@ from ikigai.core.events.codec import SEARCHED_KINDS
 from ikigai.core.search import lexer
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.search import postings, segments, stems
-from ikigai.store.search.postings import Documents, IndexedDocument, PackedPostings, pack_documents
+from ikigai.store.search.postings import IndexedDocument, Postings, pack_documents, read_documents
 from ikigai.store.sql import search
 
 RECALLED_KINDS = ("user", "assistant", "tool_call", "tool_result")
@@ -104,7 +104,7 @@ async def _add_documents(cursor: Cursor, agent: UUID, first: int, analyzed: Sequ
     await cursor.execute(search.LAST_DOCUMENTS, (first, DOCUMENTS_PER_ROW, agent))
     begin, before = first, list[IndexedDocument]()
     for row_first, packed in await cursor.fetchall():
-        begin, before = row_first, list(Documents(packed))
+        begin, before = row_first, read_documents(packed)
     documents = [*before, *(each.document for each in analyzed)]
     at = max(each.at for each in analyzed)
     for place in range(0, len(documents), DOCUMENTS_PER_ROW):
@@ -115,13 +115,13 @@ async def _add_documents(cursor: Cursor, agent: UUID, first: int, analyzed: Sequ
         await cursor.execute(search.SET_DOCUMENTS, row, prepare=False)
 
 
-def count_words(analyzed: Sequence[Analysis]) -> dict[str, PackedPostings]:
+def count_words(analyzed: Sequence[Analysis]) -> list[tuple[str, Postings]]:
+    """Return the words of documents in their order, with their postings."""
     found = defaultdict[str, list[tuple[int, int]]](list)
     for number, each in enumerate(analyzed):
         for word, times in each.words.items():
             found[word].append((number, times))
-    columns = ((word, *zip(*each, strict=True)) for word, each in found.items())
-    return {word: postings.pack(numbers, bytes(times)) for word, numbers, times in columns}
+    return [(word, Postings([n for n, _ in each], bytes(t for _, t in each))) for word, each in sorted(found.items())]
 
 
 async def take(cursor: Cursor, agent: UUID) -> int:
@@ -166,7 +166,7 @@ async def renew_events(cursor: Cursor, ids: Sequence[int]) -> None:
     await cursor.execute(search.DOCUMENTS_OF_EVENTS, (ids,), prepare=False)
     gone, purged = set[int](), frozenset(ids)
     for first, packed in await cursor.fetchall():
-        documents = list(Documents(packed))
+        documents = read_documents(packed)
         if some := {n for n, each in enumerate(documents) if each.message in purged}:
             gone |= {first + n for n in some}
             documents = [IndexedDocument(0, 0, 0, 0) if n in some else each for n, each in enumerate(documents)]

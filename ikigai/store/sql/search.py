@@ -104,34 +104,11 @@ on conflict (block) do update set words = search_words.words || excluded.words
 
 # Joining and purging segments ---------------------------------------------------------------------------------------
 
-# Segments that are not being joined, or to which others are.
-SEGMENTS_TO_JOIN = """
-select id, first, last from search_segments
-where target is null and id <> all(array(select target from search_segments where target is not null)) order by first
+SEGMENTS_TO_JOIN = "select id, first, last from search_segments order by first"
+TAKE_SEGMENTS = """
+delete from search_segments where id = any(%s) returning id, first, last, newest, newest_at, lengths
 """
-# A segment that others are being joined to, and then those, if they have so many documents at most.
-JOINED = """
-select id, first from search_segments where coalesce(target, id) = (
-  select target from search_segments where target is not null group by target having max(last) - min(first) < %s
-  order by target desc limit 1
-) order by target nulls first, first
-"""
-JOIN = """
-with target as (
-  insert into search_segments (first, last, newest, newest_at, lengths)
-  select min(first), max(last), max(newest), max(newest_at), string_agg(lengths, ''::bytea order by first)
-  from search_segments where id = any(%(ids)s) returning id
-)
-update search_segments set target = target.id, lengths = '' from target where search_segments.id = any(%(ids)s)
-"""
-NEXT_BLOCKS = """
-select part.id, block.ctid::text, words, numbers, times
-from unnest(%s::bigint[]) as part (id) cross join lateral (
-  select ctid, * from search_postings where segment = part.id order by first limit %s
-) block
-"""
-DROP_BLOCKS = "delete from search_postings where ctid = any(%s::tid[])"
-DROP_SEGMENTS = "delete from search_segments where id = any(%s)"
+TAKE_BLOCKS = "delete from search_postings where segment = any(%s) returning segment, first, words, numbers, times"
 
 TAKE_PROGRESS_OF_EVENTS = """
 select agent_id from search_progress where agent_id in (select agent_id from messages where id = any(%s))
@@ -157,11 +134,9 @@ where messages.id = any(%s)
 DROP_DOCUMENTS_OF_AGENTS = "delete from search_documents where agent_id = any(%s) returning first, last"
 KEEP_DOCUMENTS = "update search_documents set documents = %s where first = %s"
 SEGMENTS_OF_NUMBERS = """
-select id, first, last, lengths from search_segments
+select id, first, lengths from search_segments
 where exists (select from unnest(%s::bigint[]) as gone (number) where number between first and last)
 """
-SET_LENGTHS = "update search_segments set lengths = %s where id = %s"
-BLOCKS_OF_SEGMENT = "select ctid::text, words, numbers, times from search_postings where segment = %s"
 # Words that no segment has any more.
 FORGET_WORDS = r"""
 with lost as (
@@ -192,9 +167,8 @@ SET_STATEMENT_TIMEOUT = "select set_config('statement_timeout', %s, false)"
 
 # Searching ----------------------------------------------------------------------------------------------------------
 
-# Those that are being joined share their words with the larger one, and are asked together.
 SEGMENTS = """
-select min(first), max(last), max(newest), array_agg(id), array_agg(first) from search_segments
+select newest, id, first, last from search_segments
 where newest_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity') and (
   %(agents)s::uuid[] is null or exists (
     select from search_documents as document
@@ -202,7 +176,6 @@ where newest_at >= coalesce(to_timestamp(%(since)s::float8), '-infinity') and (
       and document.first between search_segments.first - 255 and search_segments.last
   )
 )
-group by coalesce(target, id)
 """
 # A word between two words that a key stands for; of a part of words, blocks of words that have it, up to a number. A
 # million words are read in blocks in 13 ms, in rows in 100.
@@ -247,15 +220,14 @@ LINEAGE = f"{lineage_query('%s')} select agent::text, upto from line where not l
 # Recall -------------------------------------------------------------------------------------------------------------
 
 FIGURES = "select documents, stems, languages::text from search_figures"
-# A segment that is being joined has its documents in the larger one.
-LENGTHS = "select id, first, lengths from search_segments where target is null order by first"
+LENGTHS = "select id, first, lengths from search_segments order by first"
 # The blocks with words of these stems. Words of a stem that begin alike stand near one another: they are one look-up.
 POSTINGS = rf"""
 with wanted as (
   select stem, min(word) as low, max(word) as high, array_agg(word) as words
   from search_vocabulary where stem = any(%s) group by stem, left(word, 3)
 )
-select coalesce(target, id), segment.first, stem, wanted.words, block.words, numbers, times
+select segment.id, stem, wanted.words, block.words, numbers, times
 from search_segments as segment cross join wanted cross join lateral (
   select words, numbers, times from search_postings
   where {_IN_RANGE} and exists (
@@ -263,7 +235,6 @@ from search_segments as segment cross join wanted cross join lateral (
   )
   offset 0
 ) block
-order by segment.first
 """
 # The rows of these documents.
 DOCUMENTS_AT = """

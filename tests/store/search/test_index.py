@@ -12,13 +12,12 @@ import psycopg
 import pytest
 
 from ikigai.core.events import events as ev
-from ikigai.core.relocation.redact import PurgeTarget
-from ikigai.core.search.query import parse
+from ikigai.core.search.query import IndexKey, MatchMode, parse
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.database import Database
 from ikigai.store.search import lookup, postings, word_index
 from ikigai.store.search import segments as joining
-from ikigai.store.search.postings import Documents, concatenate, pack, unpack
+from ikigai.store.search.postings import Postings, pack_words, read_documents, read_numbers, read_words
 from ikigai.store.search.segments import segments_to_join
 from tests.conftest import MIGRATIONS
 
@@ -60,8 +59,8 @@ async def test_index_finds_what_a_look_at_every_text_finds(
 ):
     """Whatever was indexed, joined and purged in whatever order."""
     rng = Random(seed)
-    for name, value in (("SEGMENTS_JOINED", 2), ("BLOCKS_JOINED", 2)):
-        monkeypatch.setattr(joining, name, value)
+    monkeypatch.setattr(joining, "SEGMENTS_JOINED", 2)
+    monkeypatch.setattr(joining, "BLOCKS_AT_ONCE", 2)
     monkeypatch.setattr(word_index, "DOCUMENTS_PER_ROW", 5)
     monkeypatch.setattr(postings, "BLOCK_BYTES", 80)
     monkeypatch.setattr(word_index, "STEP_EVENTS", 4)
@@ -104,19 +103,25 @@ async def test_index_finds_what_a_look_at_every_text_finds(
     assert vocabulary(dsn) == words_of(entries(dsn))
 
 
-def test_postings_that_are_concatenated_are_those_of_all():
-    rng = Random(4)
-    for _ in range(300):
-        parts, every, base = [], dict[int, int](), 0
-        for _ in range(rng.randint(1, 4)):
-            span = rng.choice((1, 5, 300, 70_000))
-            numbers = sorted(rng.sample(range(span), min(span, rng.randint(1, 300))))
-            times = bytes(rng.choices(rng.choice(((1,), (0,), (0, 1, 2, 15))), k=len(numbers)))
-            parts.append((base, pack(numbers, times)))
-            every |= {base + number: count for number, count in zip(numbers, times, strict=True)}
-            base += span
-        assert unpack(concatenate(parts)) == ([*every], bytes(every.values()))
-        assert unpack(pack([*every], bytes(every.values()))) == ([*every], bytes(every.values()))
+def test_words_are_read_as_they_were_packed():
+    rng, words = Random(4), list[tuple[str, Postings]]()
+    for n, word in enumerate(("#user", "a", "a+b", "ab", "b" * 64, "é", "日本", "🎉")):
+        span = (1, 5, 300, 70_000)[n % 4]
+        numbers = sorted(rng.sample(range(span), min(span, 3_000)))
+        words.append((word, Postings(numbers, bytes(rng.choices((0, 1, 2, 15), k=len(numbers))))))
+    blocks = list(pack_words(words))
+    assert 1 < len(blocks) < len(words) and [first for first, *_ in blocks] == sorted({first for first, *_ in blocks})
+    assert [pair for _, *block in blocks for pair in read_words(block)] == words
+    assert [pair for _, *block in blocks for pair in read_words(block, {"ab", "é"})] == [words[3], words[5]]
+    for key, matching in (
+        (("a", "whole"), [1]),
+        (("a", "start"), [1, 3]),
+        (("b", "part"), [3, 4]),
+        (("a+b", "whole"), [2]),
+    ):
+        wanted = IndexKey(key[0], MatchMode(key[1]))
+        found = [number for _, each, numbers, _ in blocks for number in read_numbers(each, numbers, wanted)]
+        assert found == [number for place in matching for number in words[place][1].numbers], key
 
 
 def test_segments_are_joined_in_steps_up_to_the_largest():
@@ -134,8 +139,6 @@ def test_segments_are_joined_in_steps_up_to_the_largest():
     assert len(segments) <= 8 * 4 and moved <= 7 * first
     full = [(n, n << 15, (n + 1 << 15) - 1) for n in range(5)]
     assert segments_to_join(full, 1 << 16) == [3, 4] and segments_to_join([(0, 0, (1 << 16) - 1)], 1 << 16) == []
-    apart = [(0, 0, 99), (1, 200, 299)]
-    assert segments_to_join(apart, 256) == [], "the one in between is being joined to another"
 
 
 FILL = """
@@ -146,7 +149,7 @@ from ikigai.store.search import postings, word_index
 from ikigai.store.search import segments as joining
 
 async def run(dsn, migrations):
-    joining.MAX_JOINED_AT_ONCE, joining.BLOCKS_JOINED, joining.SEGMENTS_JOINED = 64, 1, 3
+    joining.MAX_JOINED_AT_ONCE, joining.BLOCKS_AT_ONCE, joining.SEGMENTS_JOINED = 64, 1, 3
     postings.BLOCK_BYTES, word_index.STEP_EVENTS, word_index.STEP_CHARACTERS = 400, 20, 4_000
     database = await Database.open(dsn, Path(migrations))
     while True:
@@ -220,9 +223,9 @@ def entries(dsn: str) -> dict[str, list[int]]:
     found: dict[str, list[int]] = {}
     with psycopg.connect(dsn) as other:
         rows: list[Any] = other.execute("select first, documents from search_documents order by first").fetchall()
-        message = {first + n: each.message for first, packed in rows for n, each in enumerate(Documents(packed))}
+        message = {first + n: each.message for first, packed in rows for n, each in enumerate(read_documents(packed))}
         blocks = "select segment.first, words, numbers, times from search_postings join search_segments as segment"
         for first, *block in other.execute(f"{blocks} on segment.id = segment".encode()).fetchall():
-            for word, packed in postings.read_words(block).items():
-                found.setdefault(word, []).extend(message[first + number] for number in unpack(packed).numbers)
+            for word, (numbers, _) in read_words(block):
+                found.setdefault(word, []).extend(message[first + number] for number in numbers)
     return {word: sorted(ids) for word, ids in found.items()}

@@ -17,7 +17,7 @@ from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
 from ikigai.store.search import indexer, lookup, postings, word_index
 from ikigai.store.search import segments as joining
-from ikigai.store.search.postings import Documents, IndexedDocument
+from ikigai.store.search.postings import IndexedDocument, read_documents
 from ikigai.store.search.search import SearchResult
 from ikigai.store.sql import search
 from tests.conftest import MIGRATIONS, address
@@ -53,15 +53,14 @@ def documents(dsn: str) -> list[IndexedDocument]:
     """All documents of the index, without what a purge has left of some."""
     with psycopg.connect(dsn) as other:
         rows = other.execute("select documents from search_documents order by first").fetchall()
-    return [document for (packed,) in rows for document in Documents(packed) if document.message]
+    return [document for (packed,) in rows for document in read_documents(packed) if document.message]
 
 
 def join_small(monkeypatch: pytest.MonkeyPatch, most: int = 64) -> None:
-    """Let segments be joined only in the background, from two documents on and up to `most`, a block at a time."""
+    """Let segments be joined only in the background, from two documents on and up to `most`."""
     monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)
     monkeypatch.setattr(joining, "SEGMENTS_JOINED", 2)
-    monkeypatch.setattr(joining, "BLOCKS_JOINED", 1)
-    monkeypatch.setattr(joining, "MAX_SEGMENT", most)
+    monkeypatch.setattr(joining, "BLOCKS_AT_ONCE", 1)
     monkeypatch.setattr(joining.join, "__defaults__", (most,))
     monkeypatch.setattr(postings, "BLOCK_BYTES", 60)
 
@@ -373,30 +372,32 @@ async def test_each_search_gets_beyond_an_event(database: Database, monkeypatch:
     assert asked < 30
 
 
-async def test_hits_are_the_same_at_each_step_of_joining(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+async def test_hits_are_the_same_before_and_behind_each_join(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
     join_small(monkeypatch)
     written: list[int] = []
     agents = [await database.agents.create() for _ in range(2)]
+    joins = 0
     for n in range(12):
         texts = f"common n{n} needle{n} xx{n}yy", f"common dull {chr(0x4E00 + n)}\u672c"
         written += await said(database, *texts, agent=agents[n % 2])
         await database.indexer.catch_up(60)
-    count, steps = len(segments(dsn)), 0
-    while True:
-        assert await found(database, "common", limit=100) == written[::-1]
-        assert await found(database, "common", limit=5) == written[:-6:-1]
-        assert await found(database, "common", limit=5, before=written[7]) == written[6:1:-1]
-        assert await found(database, "dull common", limit=2, agent=agents[0].id) == [written[21], written[17]]
-        n = steps % 12
-        assert await found(database, f"needle{n}", limit=1) == [written[2 * (11 if n == 1 else n)]]
-        assert await found(database, f"*x{n}y*") == [written[2 * n]]
-        assert await found(database, f"{chr(0x4E00 + n)}\u672c") == [written[2 * n + 1]]
-        assert await found(database, "*eedl*", limit=100) == written[-2::-2]
-        assert await found(database, "common mark", limit=100) == await found(database, "=>", limit=100) == []
-        if not await database.indexer.join_some():
-            break
-        steps += 1
-    assert count == 12 and steps > 10 and segments(dsn) == [(0, 23)]
+        for _ in range(2):
+            assert await found(database, "common", limit=100) == written[::-1]
+            assert await found(database, "common", limit=5) == written[:-6:-1]
+            assert await found(database, "common", limit=3, before=written[n]) == written[:n][:-4:-1]
+            dull = [id for place, id in enumerate(written) if place % 4 == 1]
+            assert await found(database, "dull common", limit=2, agent=agents[0].id) == dull[:-3:-1]
+            for m in range(n + 1):
+                one = 2 * (n if m == 1 and n >= 10 else m)
+                assert await found(database, f"needle{m}", limit=1) == [written[one]]
+                assert await found(database, f"*x{m}y*") == [written[2 * m]]
+                assert await found(database, f"{chr(0x4E00 + m)}\u672c") == [written[2 * m + 1]]
+            assert await found(database, "*eedl*", limit=100) == written[-2::-2]
+            assert await found(database, "common mark", limit=100) == await found(database, "=>", limit=100) == []
+            joins += await database.indexer.join_some()
+    assert joins > 5 and segments(dsn) == [(0, 23)]
     (more,) = await said(database, "an unseen word")
     assert await found(database, "*nsee*") == [more]
 
@@ -530,10 +531,10 @@ async def test_ephemeral_agent_is_purged_while_its_segment_is_joined(
         await said(database, f"gone{n} secretly", agent=agent)
         left += await said(database, f"left{n} openly")
         await database.indexer.catch_up(60)
-    assert await database.indexer.join_some(), "some words have moved"
     joining = asyncio.create_task(joined(database))
     assert await database.purge_ephemeral(0.0) == [agent.id]
     await joining
+    assert len(segments(dsn)) == 1
     assert await found(database, "openly") == left[::-1] and await found(database, "secretly") == []
     with psycopg.connect(dsn) as other:
         for table, column in (("search_postings", "words"), ("search_vocabulary", "word")):

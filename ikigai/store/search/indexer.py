@@ -21,8 +21,8 @@ from ikigai.store.sql import search
 
 log = logging.getLogger(__name__)
 
-LISTED_AGENTS, LIST_SECONDS = 256, 2.0
-"""Agents that are listed at once to be indexed, and for how long: to list them reads a row of each that is behind."""
+LISTED_AGENTS = 256
+"""Agents that are listed at once to be indexed: to list them reads a row of each that is behind."""
 UNLIST_INTERVAL = 60.0
 """Seconds between two looks for listed agents that are indexed and not open."""
 UNLISTED_AT_ONCE = 1_000
@@ -54,7 +54,6 @@ class Indexer:
         self._rewritten_at: float | None = None
         self._unlisted_at: float | None = None
         self._listed: list[UUID] = []  # agents whose logs are not indexed as far as is known, the next one last
-        self._listed_until = 0.0
 
     @retry_on_conflict
     async def index_some(self) -> int:
@@ -63,18 +62,17 @@ class Indexer:
         0 means that all events are indexed, or that another process indexes them. Raise StoreError on failure.
         """
         async with self._session.use() as cursor:
-            for lists_anew in sorted({time.monotonic() >= self._listed_until, True}):
-                if lists_anew:
-                    await cursor.execute(search.BEHIND, (LISTED_AGENTS,), prepare=False)
-                    self._listed = [agent for (agent,) in reversed(await cursor.fetchall())]
-                    self._listed_until = time.monotonic() + LIST_SECONDS
-                while self._listed:
-                    async with cursor.connection.transaction():
-                        await cursor.execute(search.COMMIT_LATER)
-                        if count := await word_index.take(cursor, self._listed[-1]):
-                            return count
-                    self._listed.pop()  # there is nothing to take, or another process has the agent
-        return 0
+            if is_new := not self._listed:
+                await cursor.execute(search.BEHIND, (LISTED_AGENTS,), prepare=False)
+                self._listed = [agent for (agent,) in reversed(await cursor.fetchall())]
+            listed = self._listed  # a search that begins meanwhile wants another list
+            while listed:
+                async with cursor.connection.transaction():
+                    await cursor.execute(search.COMMIT_LATER)
+                    if count := await word_index.take(cursor, listed[-1]):
+                        return count
+                listed.pop()  # there is nothing to take, or another process has the agent
+        return 0 if is_new else await self.index_some()
 
     async def catch_up(self, seconds: float) -> int:
         """Index for at most `seconds`; return how many events are not in the index then.
@@ -82,7 +80,7 @@ class Indexer:
         An index that this program cannot fill is left as it is. Raise StoreError on other failures.
         """
         until = time.monotonic() + seconds
-        self._listed_until = 0.0  # the agents that were used last come first
+        self._listed = []  # the agents that were used last come first
         try:
             while time.monotonic() < until and await self.index_some():
                 pass
@@ -124,7 +122,7 @@ class Indexer:
 
     @retry_on_conflict
     async def join_some(self) -> bool:
-        """Join some words of small segments; return False if there is nothing to do. Raise StoreError on failure."""
+        """Join some small segments to one; return False if there is nothing to do. Raise StoreError on failure."""
         async with self._session.use() as cursor, cursor.connection.transaction():
             await segments.lock(cursor)
             return await segments.join(cursor)

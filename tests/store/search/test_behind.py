@@ -10,6 +10,7 @@ import pytest
 from ikigai.core.events import events as ev
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
+from ikigai.store.search import word_index
 from ikigai.store.search.indexer import Indexer
 from ikigai.store.sql import search as queries
 from tests.conftest import MIGRATIONS
@@ -84,6 +85,28 @@ async def test_agents_behind_are_listed_once_for_many_steps(database: Database, 
         steps += 1
     assert (steps, await database.indexer.behind()) == (12, 0)
     assert 0 < lists < steps
+
+
+async def test_search_lists_the_agents_anew_while_one_is_indexed(
+    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
+):
+    await many(database, 3)
+    assert await database.indexer.index_some()
+    other = await Database.open(dsn, MIGRATIONS)
+    await indexed(other)  # what is on the list is indexed already
+    searches = list[asyncio.Task[Any]]()
+    take = word_index.take
+
+    async def search_meanwhile(cursor: Any, agent: Any) -> int:
+        searches.append(asyncio.create_task(database.search("everywhere")))
+        await asyncio.sleep(0)
+        return await take(cursor, agent)
+
+    monkeypatch.setattr(word_index, "take", search_meanwhile)
+    assert await database.indexer.index_some() == 0
+    monkeypatch.undo()
+    assert searches and [len((await search).hits) for search in searches] == [3] * len(searches)
+    await other.close()
 
 
 async def test_agents_that_are_indexed_are_not_looked_at(database: Database, dsn: str):

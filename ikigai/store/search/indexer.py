@@ -27,8 +27,12 @@ UNLIST_INTERVAL = 60.0
 """Seconds between two looks for listed agents that are indexed and not open."""
 UNLISTED_AT_ONCE = 1_000
 
-NOT_FILLABLE_ERRORS = errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege, errors.UndefinedColumn
-"""Errors of a database that is read-only, and of an index that another version of the schema made."""
+NOT_FILLABLE_ERRORS = (
+    errors.ReadOnlySqlTransaction, errors.InsufficientPrivilege, errors.UndefinedColumn, errors.LockNotAvailable
+)  # fmt: skip
+"""Errors of a database that is read-only, of an index that another version of the schema made, and of one that another
+process has locked for long: it joins large segments on a slow machine, or purges.
+"""
 
 STEP_INTERVAL = 0.02
 """Minimum seconds between two steps."""

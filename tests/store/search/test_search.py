@@ -327,6 +327,19 @@ async def test_locked_or_broken_index_hinders_no_append(database: Database, dsn:
     assert (await talk.reloaded()).open is None
 
 
+async def test_search_goes_on_while_another_program_has_the_index_locked_for_long(database: Database, dsn: str):
+    written = await said(database, "first word")
+    assert await found(database, "word") == written
+    await said(database, "second word")
+    async with database._beside.use() as cursor:
+        await cursor.execute("set lock_timeout = '100ms'")
+    with psycopg.connect(dsn) as other:
+        other.execute("select from search_figures for update")
+        result = await database.search("word")
+        assert ids(result) == written and result.behind == 1
+    assert len(await found(database, "word")) == 2
+
+
 async def test_slow_transactions_are_not_missed(database: Database, dsn: str):
     """Ids are drawn before others commit: a number over all agents would leave the slower one behind."""
     slow, fast = [await database.agents.create() for _ in range(2)]

@@ -43,9 +43,6 @@ def likely_best(ranking: Ranking, most: int) -> tuple[dict[int, float], list[int
     Those are taken to have the numbers beside theirs, and not looked up.
     """
     own = ranking.scores(ranking.candidates())
-    if len(own) <= most:
-        return own, list(own)
-
     known = {**ranking.sums, **own}
     totals = [(own[n] + NEIGHBOR_WEIGHT * max(known.get(n - 1, 0.0), known.get(n + 1, 0.0)), n) for n in own]
     return own, sorted(number for _, number in nlargest(most, totals))

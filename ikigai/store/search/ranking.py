@@ -7,7 +7,6 @@ documents that have several of the common ones count.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
 from heapq import nlargest
 from itertools import accumulate, chain, compress
 from math import log
@@ -30,7 +29,6 @@ MAX_CANDIDATES = 400
 """Documents for which all stems are looked up."""
 
 
-@lru_cache(maxsize=4)
 def _weights(average: float) -> list[float]:
     """Return the weight of each pair of a count and the code of a length, without the stem's own."""
     found = [0.0] * (MAX_TIMES + 1 << 8)

@@ -45,8 +45,6 @@ MIN_LANGUAGE_SHARE = 0.002
 """Least share of a language among the documents: below it are mostly texts whose language was mistaken."""
 MESSAGES_PER_TURN = 6
 """Best messages looked through for each turn that is wanted: several may be of one turn."""
-MESSAGES_AT_ONCE = 3
-"""Messages of them that are looked through first: messages of one turn mostly rank beside each other."""
 MIN_READ_DOCUMENTS, READ_PER_TURN = 240, 12
 """Documents that are read with their neighbors: at least, and for each turn that is wanted."""
 BEST_SHARE = 0.7
@@ -270,28 +268,24 @@ async def _read_turns(cursor: Cursor, ranked: _Ranked, limit: int) -> list[tuple
 
     A turn without any word of the question is left out, unless it answers it.
     """
-    best, beside = ranked.best, matches_beside(ranked.best, ranked.pairs)
+    best, beside = ranked.best[: MESSAGES_PER_TURN * limit], matches_beside(ranked.best, ranked.pairs)
+    matches = {match.message for each in best for match in beside.get(each.number, ())}
+    await cursor.execute(queries.TURNS_OF, ([*{each.message for each in best} | matches],), prepare=False)
+    rows = await cursor.fetchall()
+    turns = {id: _Turn(agent_id, agent, first or id, last) for id, agent_id, agent, first, last in rows}
+    best = [each for each in best if each.message in turns]
+
+    def is_apart(each: ScoredDocument) -> bool:
+        """Return True if neither the message nor one beside it in its turn has a word of the question."""
+        near = (turns.get(match.message) for match in beside.get(each.number, ()))
+        return each.own_score == 0 and turns[each.message] not in near
+
+    apart = [each for each in best if is_apart(each)]
+    left_out = {each.number for each in apart} - set(await find_answers(cursor, apart, beside, ranked.similarities))
     found: dict[_Turn, ScoredDocument] = {}
-    for place in range(0, MESSAGES_PER_TURN * limit, MESSAGES_AT_ONCE * limit):
-        some = best[place : place + MESSAGES_AT_ONCE * limit]
-        if not some or len(found) >= limit:
-            break
-        matches = {match.message for each in some for match in beside.get(each.number, ())}
-        await cursor.execute(queries.TURNS_OF, ([*{each.message for each in some} | matches],), prepare=False)
-        rows = await cursor.fetchall()
-        turns = {id: _Turn(agent_id, agent, first or id, last) for id, agent_id, agent, first, last in rows}
-        some = [each for each in some if each.message in turns]
-
-        def is_apart(each: ScoredDocument, turns: Mapping[int, _Turn] = turns) -> bool:
-            """Return True if neither the message nor one beside it in its turn has a word of the question."""
-            near = (turns.get(match.message) for match in beside.get(each.number, ()))
-            return each.own_score == 0 and turns[each.message] not in near
-
-        apart = [each for each in some if is_apart(each)]
-        left_out = {each.number for each in apart} - set(await find_answers(cursor, apart, beside, ranked.similarities))
-        for each in some:
-            if each.number not in left_out:
-                found.setdefault(turns[each.message], each)
+    for each in best:
+        if each.number not in left_out:
+            found.setdefault(turns[each.message], each)
     return list(found.items())[:limit]
 
 

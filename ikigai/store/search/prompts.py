@@ -4,24 +4,19 @@ Only reading finds parts of words and letters with others between them, and it t
 are. So older prompts are found as /search finds them: by the beginnings of words, else by parts of words.
 """
 
-from __future__ import annotations
-
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from ikigai.core.errors import Rejected
 from ikigai.core.search.prompt_history import SentPrompt
+from ikigai.core.search.query import Term, parse, widen_terms
 from ikigai.store.connection.connection import DatabaseSession
 from ikigai.store.connection.driver_connection import Cursor
+from ikigai.store.connection.replica import ReadingSession
 from ikigai.store.log import history
 from ikigai.store.log.reading import NO_LIMIT, read_snapshot
+from ikigai.store.search.lookup import Lookup, SearchScope
 from ikigai.store.sql import reading as queries
 from ikigai.store.sql import search
-
-if TYPE_CHECKING:
-    from ikigai.core.search.query import Term
-    from ikigai.store.connection.replica import ReadingSession
-    from ikigai.store.search.lookup import Lookup, SearchScope
 
 READ_STRETCHES = 5
 """Stretches of the newest prompts that are read, more where the index is behind."""
@@ -51,8 +46,6 @@ class PromptLookup:
     @cached_property
     def _terms(self) -> tuple[Term, ...]:
         """The words as terms that the index serves; those that are only punctuation are left out."""
-        from ikigai.core.search.query import parse
-
         try:
             terms = parse(self._typed.replace('"', " ").replace("*", " "))
         except Rejected:
@@ -93,9 +86,6 @@ class PromptLookup:
         parts of words where no word begins so. The index also finds messages of agents, pasted books, and prompts that
         were sent again and again: behind these it is asked until there are so many different prompts.
         """
-        from ikigai.core.search.query import widen_terms
-        from ikigai.store.search.lookup import Lookup, SearchScope
-
         everything, wider = SearchScope(None, ("user",), None, self._before or NO_LIMIT), widen_terms(self._terms)
         terms, scope = self._wanted or (self._terms, everything)
         lookup = self._lookup = Lookup(cursor, terms, scope, self._more_seconds)

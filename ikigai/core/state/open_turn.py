@@ -10,6 +10,7 @@ Later requests keep the cuts, masks and drops, and the size is the size of that 
 
 from collections.abc import Callable
 from enum import StrEnum
+from itertools import islice
 from typing import TypeAlias
 
 import msgspec
@@ -96,9 +97,9 @@ class OpenTurn(Record, frozen=True):
 
     @property
     def pending(self) -> tuple[tuple[int, ToolCall], ...]:
-        if len(self.calls) == len(self.answered):  # as in most requests of a turn, which may have made 1,000 calls
-            return ()
-        return tuple((id, call) for id, call in self.calls if call.id not in self.answered)
+        # From the newest on, as many as there are: a turn may have made 1,000 calls.
+        newest = ((id, call) for id, call in reversed(self.calls) if call.id not in self.answered)
+        return tuple(islice(newest, len(self.calls) - len(self.answered)))[::-1]
 
 
 def turn_progress(turn: OpenTurn | None) -> tuple[object, ...]:

@@ -1,7 +1,7 @@
 """Measure recall in a log of 250,000 turns: seconds of a question, and the bytes of the index.
 
-The log is made once and kept in the bench's cache with its index. Its segments are joined, and its table is
-rewritten, as an open program leaves it. The reference of a question is what PostgreSQL does best by itself there: a GIN
+The log is made once and kept in the bench's cache with its index. Its segments are joined, as an open program leaves
+them. The reference of a question is what PostgreSQL does best by itself there: a GIN
 probe that stops at 1,000 hits of a common word, as for S8. Processor time of this process is also reported, because a
 busy machine changes the latency alone. The collector does not look at the objects that the bench has made before, as in
 a program at its prompt.
@@ -76,7 +76,6 @@ async def _join_parts(dsn: str) -> None:
     try:
         while await database.indexer.join_some():
             pass
-        await database.indexer.rewrite()
     finally:
         await database.close()
     with psycopg.connect(dsn, autocommit=True) as connection:

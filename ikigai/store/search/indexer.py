@@ -42,12 +42,6 @@ SETTLE_SECONDS = 0.5
 """Seconds from the end of a turn until it is indexed: work that the user waits for comes first."""
 RETRY_INTERVAL = 30.0
 """Seconds after which an unreachable database is tried again."""
-MIN_LOOSE_BYTES, MIN_LOOSE_SHARE = 50_000_000, 2
-"""Size of the table of postings from which on it is rewritten, if it is so many times as large as its rows. A long
-history is indexed faster than the server finds the room that joining leaves.
-"""
-REWRITE_INTERVAL = 3_600.0
-"""Minimum seconds between two rewrites by a process."""
 
 
 class Indexer:
@@ -55,7 +49,6 @@ class Indexer:
 
     def __init__(self, session: DatabaseSession, news: asyncio.Event) -> None:
         self._session, self.news = session, news
-        self._rewritten_at: float | None = None
         self._unlisted_at: float | None = None
         self._listed: list[UUID] = []  # agents whose logs are not indexed as far as is known, the next one last
 
@@ -126,26 +119,17 @@ class Indexer:
 
     @retry_on_conflict
     async def join_some(self) -> bool:
-        """Join some small segments to one; return False if there is nothing to do. Raise StoreError on failure."""
-        async with self._session.use() as cursor, cursor.connection.transaction():
-            await segments.lock(cursor)
-            return await segments.join(cursor)
+        """Join some small segments to one; return False if there is nothing to do. Raise StoreError on failure.
 
-    async def rewrite(self) -> None:
-        """Rewrite the table of postings if it has much more room than it needs. Raise StoreError on failure."""
-        if self._rewritten_at is not None and time.monotonic() < self._rewritten_at + REWRITE_INTERVAL:
-            return
-        async with self._session.use(patient=True) as cursor:
-            await cursor.execute(search.IS_LOOSE, (MIN_LOOSE_BYTES, MIN_LOOSE_SHARE), prepare=False)
-            if await cursor.fetchall() == [(True,)]:
-                self._rewritten_at = time.monotonic()
-                await cursor.execute(search.STATEMENT_TIMEOUT)
-                ((timeout,),) = await cursor.fetchall()
-                await cursor.execute(search.SET_STATEMENT_TIMEOUT, ("0",))
-                try:
-                    await cursor.execute(search.REWRITE)
-                finally:
-                    await cursor.execute(search.SET_STATEMENT_TIMEOUT, (timeout,))
+        The room that they leave is for the next ones: the server itself finds it later than they come.
+        """
+        async with self._session.use() as cursor:
+            async with cursor.connection.transaction():
+                await segments.lock(cursor)
+                is_joined = await segments.join(cursor)
+            if is_joined:
+                await cursor.execute(search.VACUUM, prepare=False)
+        return is_joined
 
     async def run(self) -> None:
         """Index now, and again after every turn, until this is cancelled. Errors of the database are retried later."""
@@ -160,9 +144,8 @@ class Indexer:
                 await asyncio.sleep(RETRY_INTERVAL)
 
     async def _all(self) -> None:
-        for step in (self.index_some, self.join_some, self.unlist_some):
+        began = time.monotonic()
+        # A long history is joined while it is filled: searches ask fewer segments, and the server reuses the room.
+        while await self.join_some() or await self.index_some() or await self.unlist_some():
+            await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))
             began = time.monotonic()
-            while await step():
-                await asyncio.sleep(max(STEP_INTERVAL, REST_FACTOR * (time.monotonic() - began)))
-                began = time.monotonic()
-        await self.rewrite()

@@ -153,17 +153,7 @@ update search_words set words = (
 ) where block in (select block from lost)
 """
 
-# The rows are estimated; a table that was never analyzed has none. Only its owner may rewrite it.
-IS_LOOSE = """
-select pg_has_role(relowner, 'usage') and pg_table_size(pg_class.oid) > greatest(%s, %s * greatest(reltuples, 0) * (
-  select 36 + coalesce(sum(avg_width), 0) from pg_stats where schemaname = nspname and tablename = relname
-))
-from pg_class join pg_namespace on pg_namespace.oid = relnamespace where pg_class.oid = 'search_postings'::regclass
-"""
-REWRITE = "vacuum (full, analyze) search_postings"
-STATEMENT_TIMEOUT = "select current_setting('statement_timeout')"
-# A reset would set what it was before the settings of the connection were applied.
-SET_STATEMENT_TIMEOUT = "select set_config('statement_timeout', %s, false)"
+VACUUM = "vacuum search_postings"
 
 # Searching ----------------------------------------------------------------------------------------------------------
 

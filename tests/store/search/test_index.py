@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from ikigai.core.events import events as ev
+from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.core.search.query import IndexKey, MatchMode, parse
 from ikigai.core.search.snippets import TermFinder
 from ikigai.store.database import Database

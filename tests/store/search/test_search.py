@@ -15,7 +15,7 @@ from ikigai.core.events.messages import Citation, Text, ToolCall, ToolResult
 from ikigai.core.relocation.redact import PurgeTarget
 from ikigai.store.agents.agents import Agent
 from ikigai.store.database import Database
-from ikigai.store.search import indexer, lookup, postings, word_index
+from ikigai.store.search import lookup, postings, word_index
 from ikigai.store.search import segments as joining
 from ikigai.store.search.postings import IndexedDocument, read_documents
 from ikigai.store.search.search import SearchResult
@@ -500,37 +500,20 @@ async def test_long_event_is_shown_by_its_first_hit_however_few_are_wanted(
         assert await found(database, '"next common"') == [id] and await found(database, '"nowhere next"') == []
 
 
-async def test_postings_are_rewritten_when_their_table_is_mostly_room(
-    database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch
-):
-    monkeypatch.setattr(indexer, "MIN_LOOSE_BYTES", 100_000)
-    monkeypatch.setattr(indexer, "REWRITE_INTERVAL", 0.0)
-    (id,) = await said(database, "harbors")
-    await joined(database)
-
-    async def timeouts() -> list[tuple[str, str]]:
-        async with database._beside.use() as cursor:
-            await cursor.execute("select current_setting('statement_timeout'), current_setting('lock_timeout')")
-            return await cursor.fetchall()
-
+async def test_joins_use_the_room_that_joins_left(database: Database, dsn: str, monkeypatch: pytest.MonkeyPatch):
+    """The table stays about as large as its rows, however often they are written anew."""
+    monkeypatch.setattr(joining, "MAX_JOINED_AT_ONCE", 0)  # filling joins none
     with psycopg.connect(dsn, autocommit=True) as other:
-
-        async def is_rewritten(change: str) -> bool:
-            file = "select pg_relation_filenode('search_postings')"
-            before = other.execute(file).fetchall()
-            other.execute(change.encode())
-            other.execute("vacuum (analyze) search_postings")
-            await database.indexer.rewrite()
-            return other.execute(file).fetchall() != before
-
-        rules = await timeouts()
-        filled = "insert into search_postings select -1, 'zz' || n, '', '', '' from generate_series(1, 20000) as n"
-        assert not await is_rewritten(filled), "all of it are rows"
-        assert not await is_rewritten("delete from search_postings where first like 'zz___'"), "most of it are"
-        assert await is_rewritten("delete from search_postings where first like 'zz%' and first not like 'zz18%'")
-        assert not await is_rewritten("select")
-        assert await timeouts() == rules == [("15s", "5s")]
-    assert [turn.id for turn in (await database.recall("a harbor", limit=9)).turns] == [id]
+        # Only joins free the room here, as on a server that is slower to it than they are.
+        other.execute("alter table search_postings set (autovacuum_enabled = false)")
+        for _ in range(24):
+            await said(database, *(f"harbor {n} " + " ".join(f"w{n}x{each}" for each in range(40)) for n in range(9)))
+            await joined(database)
+        size = "select pg_relation_size('search_postings')"
+        ((before,),) = other.execute(size).fetchall()
+        other.execute("vacuum full search_postings")
+        ((after,),) = other.execute(size).fetchall()
+    assert before <= 3 * after, (before, after)
 
 
 async def test_ephemeral_agent_is_purged_while_its_segment_is_joined(

@@ -79,9 +79,7 @@ class Indexer:
         until = time.monotonic() + seconds
         self._listed = []  # the agents that were used last come first
         try:
-            while time.monotonic() < until and await self.index_some():
-                pass
-            while time.monotonic() < until and await self.unlist_some():
+            while time.monotonic() < until and (await self.index_some() or await self.unlist_some()):
                 pass
         except StoreError as error:
             if not isinstance(error.__cause__, NOT_FILLABLE_ERRORS):

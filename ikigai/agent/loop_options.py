@@ -100,6 +100,10 @@ class PromptSource(Protocol):
         """Return the tools of MCP servers that a turn which begins with this memory is offered."""
         ...
 
+    def skills(self, memory: Memory) -> str:
+        """Return the list of skills that a turn which begins with this memory is offered."""
+        ...
+
 
 class LoopOptions(NamedTuple):
     """The optional parts of an AgentLoop.

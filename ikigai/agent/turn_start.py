@@ -16,6 +16,7 @@ from ikigai.core.state.inputs import (
     McpToolsChanged,
     Plan,
     Retry,
+    SkillsChanged,
     Submitted,
 )
 from ikigai.core.state.loading import load_memory
@@ -68,4 +69,5 @@ def change_prompt(memory: Memory, source: PromptSource) -> tuple[Memory, tuple[E
         events = decide(memory, InstructionsChanged(instructions))
         memory = replace(memory, run=replace(run, below=with_instructions(run.below, instructions)))
     events += decide(memory, DefaultSystemChanged(source.default_system(memory)))
-    return memory, events + decide(memory, McpToolsChanged(source.mcp_tools(memory)))
+    events += decide(memory, McpToolsChanged(source.mcp_tools(memory)))
+    return memory, events + decide(memory, SkillsChanged(source.skills(memory)))

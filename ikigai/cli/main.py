@@ -23,7 +23,10 @@ from ikigai.system import paths
 if TYPE_CHECKING:
     from ikigai.config import Config
 
-_NAMES = ("agents", "completion", "config", "db", "doctor", "history", "login", "mcp", "models", "setup", "usage")
+_NAMES = (
+    *("agents", "completion", "config", "db", "doctor", "history", "login", "mcp", "models", "setup"),
+    *("skills", "usage"),
+)
 SUBCOMMANDS = tuple([name] for name in _NAMES)
 
 

@@ -29,6 +29,7 @@ from ikigai.cli.commands import (
     purge,
     server_commands,
     setup,
+    skill_commands,
 )
 from ikigai.config import Config, mask_passwords
 from ikigai.core.errors import BadDatabase, ConfigError
@@ -47,6 +48,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     login.add(commands, common)
     models.add(commands, common)
     server_commands.add(commands, common)
+    skill_commands.add(commands, common)
 
     usage_report.add_command(commands, common).set_defaults(act=_usage)
     agents.add_command(commands, common).set_defaults(act=_agents)

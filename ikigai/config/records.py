@@ -43,6 +43,7 @@ from ikigai.config.value_types import (
     Share,
     Sight,
     Size,
+    SkillNames,
     StartupSeconds,
     StatusPartName,
     StatusParts,
@@ -89,6 +90,8 @@ class ContextSettings(Record, frozen=True):
     auto_recall: AutoRecall = "suggest"
     cache_ttl: CacheLifetime = "auto"
     default_system_prompt: Switch = True
+    skills_tokens: Tokens = 2000
+    skills_off: SkillNames = ()
 
 
 class DatabaseSettings(MaskedRecord, frozen=True):

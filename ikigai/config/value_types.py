@@ -37,7 +37,7 @@ ProfileName = Annotated[
     Meta(pattern=r"^([A-Za-z0-9][A-Za-z0-9_-]*)?\Z", title='the name of a profile, "default" for none'),
 ]
 ModelNames = Annotated[tuple[ModelName, ...], Meta(title='a list of models, for example ["openai/gpt-5"]')]
-ToolSet = Literal["agents", "ask", "external", "files", "mcp", "memory", "shell", "vendor_search", "web"]
+ToolSet = Literal["agents", "ask", "external", "files", "mcp", "memory", "shell", "skills", "vendor_search", "web"]
 Sets = Annotated[tuple[ToolSet, ...], Meta(title=f"a list of sets of tools ({', '.join(get_args(ToolSet))})")]
 Level = Annotated[
     Literal["", "off", "min", "low", "med", "high"], Meta(title=f'a level ({", ".join(THINKING_LEVELS)}) or ""')
@@ -164,6 +164,10 @@ SecretPlace = Annotated[
 ToolPatterns = Annotated[
     tuple[Annotated[str, Meta(pattern=r"^\S+\Z")], ...],
     Meta(title='a list of tools\' names, with * for any part, for example ["read_*", "search"]'),
+]
+SkillNames = Annotated[
+    tuple[Annotated[str, Meta(pattern=r"^[^\s,]+\Z")], ...],
+    Meta(title='a list of names of skills, for example ["pdf", "release-notes"]'),
 ]
 StartupSeconds = Annotated[int, Meta(ge=1, le=3_600, title="a whole number of seconds, 1 to 3600")]
 CallSeconds = Annotated[int, Meta(ge=1, le=86_400, title="a whole number of seconds, 1 to 86400")]

@@ -155,13 +155,16 @@ async def _answer(config: Config, arguments: argparse.Namespace, typed: str, str
 
 async def _read_prompt(config: Config, arguments: argparse.Namespace, typed: str, has_agent: bool) -> Prompt:
     """Return the meaning of what was typed. Raise Rejected, and ConfigError for a command that the flags do not fit."""
-    if own := await asyncio.to_thread(_own_message, typed) if table.is_command(typed) else "":
-        typed = own
+    if own := await asyncio.to_thread(_own_message, typed, config) if table.is_command(typed) else None:
+        typed = own.text
     elif command := info_commands.print_command(typed):
         _check_command(typed, command, arguments, has_agent)
         name = table.BY_NAME[typed.split(maxsplit=1)[0][1:]].name
         return Prompt(typed, command, name, None, isinstance(command, Plan | Retry))  # a fork's child asks its own
-    mentions = await asyncio.to_thread(_read_mentions, typed, config) if "@" in typed else None
+    documents = own.documents if own else ()
+    mentions = await asyncio.to_thread(_read_mentions, typed, config) if "@" in typed or documents else None
+    if mentions:
+        mentions = mentions._replace(parts=(*documents, *mentions.parts))
     return Prompt(typed, None, "", mentions, True)
 
 
@@ -265,15 +268,14 @@ def _read_schema(file: str) -> ReplySchema:
     return ReplySchema(file)
 
 
-def _own_message(typed: str) -> str:
-    """Return the message that one of the user's own commands stands for; "" for another text. Raise Rejected."""
-    from ikigai.app.commands import own_commands
-    from ikigai.app.project.trusted_project import make_project
+def _own_message(typed: str, config: Config) -> Submitted | None:
+    """Return the message that a command of the user's, or a skill, stands for; None for another text. Raise
+    Rejected.
+    """
+    from ikigai.app.commands.own_names import find_own_names
 
-    project = make_project()
-    project.check_trust()
-    is_own = typed.split(maxsplit=1)[0][1:] in own_commands.command_files(project)
-    return own_commands.message_of(typed, project) if is_own else ""
+    names, name = find_own_names(config), typed.split(maxsplit=1)[0][1:]
+    return names.message_of(typed) if name not in table.BY_NAME and names.has(name) else None
 
 
 def _read_mentions(text: str, config: Config) -> LocalMentions:
@@ -309,6 +311,7 @@ async def _show(config: Config, arguments: argparse.Namespace, command: ProgramC
 
         try:
             services.database.keep_unlisted()
+            await asyncio.to_thread(services.skills.skills)
             agent = await find_agent(services.database, config, AgentChoice(arguments.resume, arguments.new, last=True))
             shown = agent or unstored_agent(current_directory())  # a command that only shows makes no agent
             memory = await services.load_memory(shown)

@@ -140,6 +140,8 @@ class Opening:
             await asyncio.sleep(REQUEST_FIRST_SECONDS)
         if agent_loop:
             agent_loop.preload()
+        if services:  # else the first message would wait until they are read
+            await asyncio.to_thread(services.skills.skills)
         await asyncio.to_thread(importlib.import_module, "ikigai.app.unsaved.spool")  # needed when the database is lost
         if services:
             await services.tool_runtime.preload()

@@ -254,6 +254,13 @@ class Database:
         async with self._session.use() as cursor:
             return await history.read_prompts(cursor, limit)
 
+    async def skill_uses(self) -> dict[str, tuple[int, float]]:
+        """Return how often each skill was used lately, and when last in seconds since 1970."""
+        from ikigai.store.log import history
+
+        async with self._session.use() as cursor:
+            return await history.read_skill_uses(cursor)
+
     def search_prompts(self, typed: str, here: str) -> PromptLookup:
         """Return a search in the prompts of users; `here` is the directory of this program."""
         from ikigai.store.search.prompts import PromptLookup

@@ -153,6 +153,9 @@ class Prompt:
     def mcp_tools(self, memory: Memory) -> str:
         return ""
 
+    def skills(self, memory: Memory) -> str:
+        return ""
+
 
 class Session:
     """A running loop: `say` submits, `until` waits, `events` reads the log."""

@@ -118,7 +118,7 @@ def test_each_removed_key_is_refused_with_what_to_do(load):
 
 
 def test_removed_keys_are_no_keys():
-    assert not set(diagnostics.REMOVED_KEYS) & set(table.KEY_SPECS) and len(table.KEY_SPECS) <= 121
+    assert not set(diagnostics.REMOVED_KEYS) & set(table.KEY_SPECS) and len(table.KEY_SPECS) <= 123
 
 
 # ── The layers ──
@@ -230,6 +230,7 @@ def test_every_key_but_those_of_models_can_be_set_by_its_variable(load):
                 "favorite_models": "openai/x, a/b:low",
                 "fallback": "openai/x, a/b:low",
                 "private_hosts": "localhost, wiki.lan",
+                "skills_off": "pdf, docx",
             }
             text = several.get(path[-1]) or several.get(path[0], "a b, c")
             assert list(load("", {table.variables_of(path)[0]: text}).settings[path].value) == text.split(", ")
@@ -733,7 +734,8 @@ def test_file_goes_below_flags_and_variables_above(load):
         ('[tools]\nprivate_hosts = ["http://x/"]', "config.toml:2: tools.private_hosts cannot be a list with "
          "'http://x/'. Allowed: a list of names or addresses of hosts, for example [\"localhost\", \"wiki.lan\"]."),
         ('[profiles.x]\ntools_off = [""]', "config.toml:2: profiles.x.tools_off cannot be a list with ''. "
-         "Allowed: a list of sets of tools (agents, ask, external, files, mcp, memory, shell, vendor_search, web)."),
+         "Allowed: a list of sets of tools (agents, ask, external, files, mcp, memory, shell, skills, vendor_search, "
+         "web)."),
         (b'model = "a/b"\n# caf\xe9\n', "config.toml:2 is not UTF-8 text. Save the file as UTF-8."),
         (b'\xff\xfem\0o\0', "config.toml:1 is not UTF-8 text. Save the file as UTF-8."),
     ],

@@ -119,7 +119,7 @@ def test_no_other_key_is_taken(tmp_path: Path):
         ('tools.off = "shell"', "tools.off cannot be 'shell' in a project."),
         (
             'tools.off = ["shel"]',
-            "a list of sets of tools (agents, ask, external, files, mcp, memory, shell, vendor_search, web).",
+            "a list of sets of tools (agents, ask, external, files, mcp, memory, shell, skills, vendor_search, web).",
         ),
         ("tools.off = [[]]", "tools.off cannot be a list in a project."),
         ("context.sliding_context_tokens = 0", "context.sliding_context_tokens cannot be 0 in a project."),

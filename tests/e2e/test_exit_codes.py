@@ -14,6 +14,7 @@ import pytest
 from ikigai.cli import help_pages
 from ikigai.core.errors import EXIT_CODES, ExitCode
 from ikigai.store.schema import schema
+from tests.app.skills.folders import write_skill
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.support.examples import walk
 from tests.support.wire_server import Answer, completion, failure
@@ -69,6 +70,14 @@ CASES: dict[str, list[Case]] = {
         (0, ("login", "--list"), {}),
         (1, ("login", "wire"), {}),
         (2, ("login", "nobody"), {}),
+    ],
+    "skills": [(0, ("skills", "--help"), {}), (2, ("skills",), {})],
+    "skills list": [(0, ("skills", "list"), {}), (2, ("skills", "list", "pdf"), {})],
+    "skills check": [
+        (0, ("skills", "check", ".agents/skills/pdf"), {}),
+        (0, ("skills", "check", ".agents/skills/pdf/SKILL.md"), {}),
+        (1, ("skills", "check", ".agents"), {}),
+        (2, ("skills", "check", "nowhere"), {}),
     ],
     "models": [
         (0, ("models", "wire"), {"WIRE_KEY": "key"}),
@@ -242,7 +251,10 @@ def test_every_documented_code_is_shown_and_no_other():
     assert documented() - shown == elsewhere and not shown - documented()
 
 
-GROUPS = ("agents", "db", "history"), ("completion", "doctor", "login", "models", "setup", "usage", "config")
+GROUPS = (
+    ("agents", "db", "history"),
+    ("completion", "doctor", "login", "models", "setup", "usage", "config", "skills"),
+)
 """Groups of commands that find what `used` makes, and those that need a user alone."""
 
 
@@ -284,6 +296,7 @@ def test_code_of_a_command_that_needs_no_agent(account: Account, wire: Wire, who
     assert account.run("db", "migrate").returncode == 0
     for name in ("other.txt", "other.png"):
         (account.home / name).write_text("something else\n")
+    write_skill(account.home / ".agents/skills", "pdf")
     wire.answers(failure(401, "no"))
     for group in GROUPS[1]:
         try_cases(account, group, {}, whole)

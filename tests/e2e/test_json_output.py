@@ -16,6 +16,7 @@ import pytest
 from ikigai.app.usage.usage_report import GROUPINGS
 from ikigai.core.commands import table
 from ikigai.core.commands.spec import PrintMode
+from tests.app.skills.folders import write_skill
 from tests.cli.test_help_pages import parsers
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of
 from tests.e2e.test_mcp import SCRIPT, forking
@@ -106,6 +107,8 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "config get": ("config", "get", "context.keep_first_turn", "--json"),
     "mcp list": ("mcp", "list", "--json"),
     "mcp test": ("mcp", "test", "--json"),
+    "skills": ("skills", "list", "--json"),
+    "skill": ("skills", "check", ".agents/skills/pdf", "--json"),
     "status": ("db", "status", "--json"),
     "migrate": ("db", "migrate", "--json"),
     "revive": ("agents", "revive", "ghost", "--json"),
@@ -119,6 +122,7 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
 def test_subcommands(used: Account):
     """All of one user: those that change the agents come behind those that show them."""
     assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
+    write_skill(used.home / ".agents/skills", "pdf")
     for case, words in SUBCOMMANDS.items():
         user = forking(used) if words[0] == "mcp" else used
         result = user.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
@@ -176,7 +180,7 @@ def test_values_of_settings_are_values(account: Account):
 SHOWN = {
     "agents": "/agents", "context": "/context", "cost": "/cost", "help": "/help", "model": "/model",
     "profile": "/profile", "search": "/search first", "status": "/status", "summary": "/summary", "system": "/system",
-    "think": "/think", "budget": "/budget", "limit": "/limit",
+    "think": "/think", "budget": "/budget", "limit": "/limit", "skills": "/skills",
 }  # fmt: skip
 SHOWN_TOO = ("/help keys", "/help clear", "/search #1", "/agents --all")
 CHANGED = {
@@ -323,6 +327,8 @@ REFUSED_SUBCOMMANDS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "file with an error": (2, ("config", "validate", "/dev/zero/x"), {}),
     "bad setting, shown": (2, ("config", "show"), {"IKIGAI_PRUNE_FRACTION": "much"}),
     "bad setting, servers": (2, ("mcp", "list"), {"IKIGAI_PRUNE_FRACTION": "much"}),
+    "bad setting, skills": (2, ("skills", "list"), {"IKIGAI_PRUNE_FRACTION": "much"}),
+    "no such skill": (2, ("skills", "check", "nowhere"), {}),
     "unknown server": (1, ("mcp", "test", "nowhere"), {}),
     "password in --db": (2, ("agents", "--db", "postgresql://u:secret@h/x"), {}),
 }

@@ -14,7 +14,7 @@ from ikigai.repl.commands.agent_commands import AGENT_HANDLERS
 from ikigai.repl.commands.program_commands import HANDLERS
 from ikigai.repl.commands.switching import DESTINATIONS
 
-SHOWN_DIFFERENTLY = {"limit", "model", "status"}
+SHOWN_DIFFERENTLY = {"limit", "model", "status", "skills"}
 """Commands whose handler at the prompt does more than show the answer."""
 
 

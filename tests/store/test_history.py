@@ -4,7 +4,7 @@ import psycopg
 import pytest
 
 from ikigai.core.events import events as ev
-from ikigai.core.events.messages import Image, StopReason, Text, ToolCall, ToolResult
+from ikigai.core.events.messages import Document, DocumentKind, Image, StopReason, Text, ToolCall, ToolResult
 from ikigai.core.state.decisions.decisions import work
 from ikigai.core.state.inputs import CallModel, Clear, Replied, RewindTo, SetMark, Steered, Submitted
 from ikigai.store.agents.agents import Agent
@@ -175,3 +175,20 @@ async def test_message_inside_a_turn_is_the_same_after_a_restart(database: Datab
     assert await talk.reloaded() == talk.memory
     assert len(talk.memory.window.turns) == 3
     await talk.log.close()
+
+
+async def test_uses_of_skills_are_counted_by_models_and_by_users(database: Database) -> None:
+    log = await database.open_agent(await database.agents.create())
+    assert await database.skill_uses() == {}
+    typed = ev.UserMessage("/pdf x", documents=(Document("pdf", "Do it.", DocumentKind.SKILL), Document("a.py", "")))
+    calls = (
+        ToolCall("1", "skill", '{"name": "pdf"}'),
+        ToolCall("2", "skill", '{ "name" :"fête"}'),
+        ToolCall("3", "skill", "{}", malformed='{"name": "pdf'),
+        ToolCall("4", "shell", '{"name": "pdf"}'),
+        ToolCall("5", "skill", "not JSON"),
+    )
+    rows = (await log.append((typed, ev.UserMessage("pdf"), *calls))).rows
+    uses = await database.skill_uses()
+    assert {name: count for name, (count, _) in uses.items()} == {"pdf": 2, "fête": 1}
+    assert uses["pdf"][1] == pytest.approx(rows[0].at, abs=60)

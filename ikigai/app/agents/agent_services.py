@@ -131,6 +131,12 @@ class AgentServices:
         self._default_system = memory, where, redactor, value
         return value
 
+    def skills(self, memory: Memory) -> str:
+        value = self._services.skills_offer(memory)
+        for problem in self._services.problems():
+            self._view.notice(problem)
+        return value
+
     def mcp_tools(self, memory: Memory) -> str:
         offer = self._services.tool_runtime.mcp_offer(memory)
         self._services.tool_runtime.tell_refused(memory, offer)

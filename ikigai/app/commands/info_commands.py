@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
@@ -107,15 +108,27 @@ async def _help(argument: str, config: Config, context: CommandContext | None) -
 
     if argument == "keys":
         return await _keys("", config, context)
+    own = await asyncio.to_thread(_describe_own, config, context)
     if layout := {"": command_help.format_overview, "all": command_help.format_all}.get(argument):
-        return CommandAnswer(layout(PIPED_WIDTH), _help_record(table.COMMANDS), draw=lambda columns, _: layout(columns))
+        figures = HelpRecord(commands=_command_fields(table.COMMANDS), own=own)
+        return CommandAnswer(layout(PIPED_WIDTH, own), figures, draw=lambda columns, _: layout(columns, own))
+    if (name := argument.removeprefix("/")) in own:
+        return CommandAnswer(f"/{name}: {own[name]}", HelpRecord(commands=(), own={name: own[name]}))
     command = command_help.find_command(argument)
-    return CommandAnswer(command_help.format_command(command, config.key_changes), _help_record([command]))
+    figures = HelpRecord(commands=_command_fields([command]))
+    return CommandAnswer(command_help.format_command(command, config.key_changes), figures)
 
 
-def _help_record(commands: Sequence[CommandSpec]) -> HelpRecord:
-    fields = (record_of(SlashCommandFields, each) for each in commands)
-    return HelpRecord(commands=tuple(fields))
+def _command_fields(commands: Sequence[CommandSpec]) -> tuple[SlashCommandFields, ...]:
+    return tuple(record_of(SlashCommandFields, each) for each in commands)
+
+
+def _describe_own(config: Config, context: CommandContext | None) -> dict[str, str]:
+    """Return the names that the user may type besides the program's, each with its help."""
+    from ikigai.app.commands.own_names import find_own_names, own_names_of
+
+    names = own_names_of(context.services, context.memory) if context else find_own_names(config)
+    return {name: each.help for name, each in names.describe().items()}
 
 
 async def _keys(argument: str, config: Config, context: CommandContext | None) -> CommandAnswer:
@@ -259,6 +272,20 @@ async def _system(argument: str, config: Config, context: CommandContext) -> Com
     return CommandAnswer("\n\n".join(filter(None, parts)), figures)
 
 
+async def _skills(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
+    if argument:
+        raise Rejected("Print mode lists the skills only.", "skills_off under [context] switches some off.")
+    from ikigai.app.skills.skill_list import format_skills, skills_record
+
+    services, settings = context.services, context.services.context_settings(context.memory)
+    found = (await asyncio.to_thread(services.skills.skills)).values()
+    uses = await services.database.skill_uses() if found else None
+    record = skills_record(found, settings.skills_off, settings.skills_tokens, uses)
+    problems = services.skills.problems.copy()
+    services.skills.problems.clear()
+    return CommandAnswer("\n".join((*problems, format_skills(record))), record)
+
+
 async def _status(argument: str, config: Config, context: CommandContext) -> CommandAnswer:
     services, agent, memory, state, *_ = context
     database, memory = services.database_name, services.before_turn(memory)
@@ -284,6 +311,7 @@ HERE: Mapping[str, FindHere] = {
     "model": _model,
     "profile": _profile,
     "search": _search,
+    "skills": _skills,
     "status": _status,
     "summary": _summary,
     "system": _system,

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from ikigai.app.json_records.agent_records import AgentsRecord
 from ikigai.app.json_records.history_records import EventsRecord, HitsRecord
 from ikigai.app.json_records.record_fields import AgentObject, Id, JsonObject, Time
+from ikigai.app.json_records.skill_records import SkillsRecord
 from ikigai.app.json_records.usage_records import CostRecord, LimitsRecord
 from ikigai.core.events.record import Count
 from ikigai.core.views.context_report import ContextRecord
@@ -103,9 +104,10 @@ class SlashCommandFields(JsonObject):
 
 
 class HelpRecord(JsonObject, tag="help"):
-    """The slash commands: /help."""
+    """The slash commands: /help. `own` are your own commands and skills, each with its help."""
 
     commands: tuple[SlashCommandFields, ...]
+    own: dict[str, str] | UnsetType = UNSET
 
 
 class KeyFields(JsonObject):
@@ -132,6 +134,7 @@ Figures: TypeAlias = (
     | KeysRecord
     | LimitsRecord
     | ProfilesRecord
+    | SkillsRecord
     | StatusRecord
     | SummariesRecord
     | SystemPromptRecord

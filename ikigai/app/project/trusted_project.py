@@ -1,4 +1,4 @@
-"""Read the project files of a trusted working directory: AGENTS.md, its tools, its settings and its MCP servers.
+"""Read the project files of a trusted working directory: AGENTS.md, its tools, skills, settings and MCP servers.
 
 Until the folder is trusted, no file is read: only the names are looked up. After that each file is used as long as its
 content is the one that the user trusted; the user is asked about a new or changed file. Instructions also come from the
@@ -24,7 +24,9 @@ from ikigai.app.project.instruction_files import (
 from ikigai.config import Config, toml_file
 from ikigai.config.project import project_files, project_settings, trusted_folders
 from ikigai.config.project.project_files import OwnFile
+from ikigai.config.project.skill_files import SKILL_FILE, project_folders, skill_folders
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected
+from ikigai.core.text.sanitize import clean_line
 from ikigai.system import paths
 from ikigai.system.paths import current_directory
 from ikigai.tools.tool_files import tool_files
@@ -55,7 +57,7 @@ class Project:
     @property
     def contents(self) -> tuple[str, ...]:
         """The names of its files and folders that are not used before the folder is trusted."""
-        names = (*INSTRUCTION_FILES, str(TOOLS), str(COMMANDS), str(CONFIG), str(MCP))
+        names = (*INSTRUCTION_FILES, str(TOOLS), str(COMMANDS), *project_folders(self.folder), str(CONFIG), str(MCP))
         return tuple(name for name in names if os.path.lexists(self.folder / name))
 
     @property
@@ -68,7 +70,15 @@ class Project:
         """All its files that are used once they are trusted, by relative path."""
         names = (*INSTRUCTION_FILES, str(CONFIG), str(MCP))
         commands = sorted(f"{COMMANDS}/{file.name}" for file in self.commands.glob("*.md"))
-        return (*(name for name in names if os.path.lexists(self.folder / name)), *commands, *self.executables)
+        present = (name for name in names if os.path.lexists(self.folder / name))
+        return (*present, *commands, *self.skills, *self.executables)
+
+    @property
+    def skills(self) -> tuple[str, ...]:
+        """The SKILL.md of each skill that lies in the folder, by relative path."""
+        found = (each for name in project_folders(self.folder) for each in skill_folders(self.folder / name))
+        inside = dict.fromkeys(each for each in found if each.is_relative_to(self.folder))
+        return tuple(str(each.relative_to(self.folder) / SKILL_FILE) for each in inside)
 
     @property
     def tools(self) -> Path:
@@ -175,28 +185,32 @@ class Project:
 
     def refusal(self, path: Path) -> str:
         """Return the reason why this file may not be used now, as the second half of a sentence; "" if it may."""
+        return self.judge(path)[1]
+
+    def judge(self, path: Path) -> tuple[OwnFile, str]:
+        """Return one of its files as it is now, and what `refusal` says about it."""
         if not self.trusted:
-            return "the user no longer trusts its folder"
+            return MISSING_FILE, "the user no longer trusts its folder"
+        if not path.is_relative_to(self.folder):
+            return MISSING_FILE, "it is outside the folder"
         name = str(path.relative_to(self.folder))
-        try:
-            return "" if self.approved.get(name) == self._own(name).digest else CHANGED_SINCE_TRUST
-        except OSError as error:
-            return project_files.error_reason(error)
-
-    def _own(self, name: str) -> OwnFile:
-        is_tool = name.startswith(f"{TOOLS}/")
-        max_bytes = 0 if is_tool else toml_file.MAX_CONFIG_BYTES + 1
-        return project_files.read_own(self.folder, self.folder / name, max_bytes, is_text=not is_tool)
-
-    def read_trusted(self, path: Path) -> bytes:
-        """Return the content of one of its text files. Raise Rejected unless it is the content that is trusted."""
-        name, why = str(path.relative_to(self.folder)), CHANGED_SINCE_TRUST
         try:
             own = self._own(name)
         except OSError as error:
-            own, why = MISSING_FILE, project_files.error_reason(error)
-        if not self.trusted or self.approved.get(name) != own.digest:
-            raise Rejected(f"{name} is not used: {why}.", CONFIRM_REMEDY)
+            return MISSING_FILE, project_files.error_reason(error)
+        return own, "" if self.approved.get(name) == own.digest else CHANGED_SINCE_TRUST
+
+    def _own(self, name: str) -> OwnFile:
+        is_tool, file = name.startswith(f"{TOOLS}/"), self.folder / name
+        max_bytes = 0 if is_tool else toml_file.MAX_CONFIG_BYTES + 1
+        folder = file.parent if file.name == SKILL_FILE else self.folder  # a skill reaches no file out of its own
+        return project_files.read_own(folder, file, max_bytes, is_text=not is_tool)
+
+    def read_trusted(self, path: Path) -> bytes:
+        """Return the content of one of its text files. Raise Rejected unless it is the content that is trusted."""
+        own, why = self.judge(path)
+        if why:
+            raise Rejected(f"{clean_line(str(path.relative_to(self.folder)))} is not used: {why}.", CONFIRM_REMEDY)
         return own.head
 
     def mcp_servers(self) -> bytes:

@@ -28,6 +28,7 @@ from ikigai.core.state.grants import unconfirmed_notice
 from ikigai.core.state.loading import load_memory
 from ikigai.core.state.memory import Memory, envelope
 from ikigai.core.tools.mcp_tools import MCP_TOOLS_KEY
+from ikigai.core.tools.skill_offer import SKILLS_KEY
 from ikigai.core.vendors import PRESETS
 from ikigai.system.paths import current_directory, early_unsaved_files, pasted_folder, unsaved_files, unsent_files
 
@@ -71,6 +72,7 @@ class Services:
             self._acquiring = asyncio.create_task(self._recover(first.agent, first.log), name="first agent")
         self._lease, self.ephemeral = lease, False  # True: agents made from now on are purged at the end
         self.tool_runtime, self.project = tool_runtime, project or make_project()
+        self.skills = tool_runtime.skills
         self.redaction = tool_runtime.redaction
         self.redaction.passwords = lambda: database.passwords
         self.spending: RunSpending | None = None  # None while there are no caps
@@ -144,7 +146,8 @@ class Services:
 
     def problems(self) -> list[str]:
         """Return messages about unusable files of the project and the user's tools, and the like, each only once."""
-        sources = self.project.problems, self.tool_runtime.problems, self._too_short, self._unused_address
+        own = self.project.problems, self.tool_runtime.problems, self.skills.problems
+        sources = *own, self._too_short, self._unused_address
         problems = [problem for source in sources for problem in source]
         for source in sources:
             source.clear()
@@ -165,10 +168,15 @@ class Services:
 
         return self.redaction.own(default_system(memory, find_surroundings()))
 
+    def skills_offer(self, memory: Memory) -> str:
+        """Return the list of skills that a turn which begins now with this memory is offered; "" for none."""
+        return self.redaction.own(self.tool_runtime.skills_offer(memory, self.context_settings(memory)))
+
     def turn_prompt(self, memory: Memory) -> Choices:
         """Return the settings of the system prompt that a turn which begins now would have."""
         instructions, default = self.instructions(), self.default_system(memory)
-        return {INSTRUCTIONS_KEY: instructions or None, DEFAULT_SYSTEM_KEY: default or None}
+        skills = self.skills_offer(memory) if self.skills.is_read else ""  # the screen does not wait for the files
+        return {INSTRUCTIONS_KEY: instructions or None, DEFAULT_SYSTEM_KEY: default or None, SKILLS_KEY: skills or None}
 
     def with_turn_prompt(self, memory: Memory) -> Memory:
         """Return the memory as it counts with the system prompt of a turn that begins now."""
@@ -303,6 +311,11 @@ class Services:
             self.spending = RunSpending(caps)
         self.spending.caps = caps
         return self.spending
+
+    def use_config(self, config: Config) -> None:
+        """Use a configuration that the user has changed in this run."""
+        self.config = config
+        self._contexts.clear()
 
     def context_settings(self, memory: Memory) -> ContextSettings:
         """Return `[context]` under the profile in force. Each turn asks for it, and it stays the same in a run."""

@@ -29,6 +29,7 @@ from ikigai.tools.shell.background import BackgroundProcesses
 from ikigai.tools.shell.process_tools import process_tools
 from ikigai.tools.shell.run_command import MAX_STORED_RESULT_BYTES, OutputLimits
 from ikigai.tools.shell.shell import ShellTool
+from ikigai.tools.skill import ReadSkill, SkillTool
 from ikigai.tools.subagent_tools import agent_tools
 from ikigai.tools.web.factory import web_tools
 from ikigai.tools.web.fetch import FetchArguments, WebFetch
@@ -44,11 +45,17 @@ if TYPE_CHECKING:
     from ikigai.tools.shell.sandbox import Sandbox
 
 
+async def no_skill(name: str) -> str:
+    """Raise LookupError: there are no skills."""
+    raise LookupError(f"there is no skill {name!r}.")
+
+
 class ToolContext(NamedTuple):
     """The part of a run that the tools of all its agents share.
 
     `directory` is where the program was started, `environment` the environment of commands, without secrets. Without
     `brave_key` there is no web search. `gate` returns the one gate of the run; it is loaded with the first call.
+    `read_skill` returns the instructions of a skill.
     """
 
     config: Config
@@ -59,6 +66,7 @@ class ToolContext(NamedTuple):
     brave_key: str
     gate: Callable[[], ApprovalGate]
     mcp: McpServers | None = None
+    read_skill: ReadSkill = no_skill
 
 
 def build_registry(
@@ -70,6 +78,7 @@ def build_registry(
         *log_tools(context.config, whole, found),
         *agent_tools(subagents),
         AskUserTool(),
+        SkillTool(context.read_skill),
     )
     find = no_tool
     if servers := context.mcp:

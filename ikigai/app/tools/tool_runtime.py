@@ -12,6 +12,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ikigai.app.skills.library import SkillLibrary
 from ikigai.app.tools.redaction_keys import BRAVE_KEY, Redaction
 from ikigai.config import Config
 from ikigai.config.layers import are_tools_enabled
@@ -20,7 +21,8 @@ from ikigai.core.events.events import Choices, MailSent, MailTaken
 from ikigai.core.events.messages import ToolCall, ToolResult, ToolSpec
 from ikigai.core.ports import Ask, LiveSettings, StartDecision, Tools
 from ikigai.core.tools.mcp_tools import offered_specs
-from ikigai.core.tools.tool_selection import EXTERNAL_SET
+from ikigai.core.tools.skill_offer import SKILLS_SET, skills_setting
+from ikigai.core.tools.tool_selection import EXTERNAL_SET, ToolSelection
 from ikigai.core.tools.vendor_search import VENDOR_SEARCH, VENDOR_SEARCH_SPEC
 from ikigai.system import paths
 from ikigai.tools import builtin_specs
@@ -28,6 +30,7 @@ from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
     from ikigai.app.project.trusted_project import Project
+    from ikigai.config.records import ContextSettings
     from ikigai.core.agents.subagent_port import Subagents
     from ikigai.core.state.memory import Memory
     from ikigai.tools.approval.allow_rules import AllowRule, ExactRule
@@ -126,6 +129,8 @@ class ToolRuntime:
         self._allowed = _allowed(config.tools.allow)
         self.external: tuple[ExternalTool, ...] = ()
         self.mcp: McpServers | None = None
+        self.skills = SkillLibrary()
+        self._offered_skills = dict[str, tuple[str, ...]]()  # by the agent
         self._offered: tuple[object, str] = None, ""  # the tools of MCP servers, and from which they follow
         self.problems: list[str] = []
         self._on_notice: Callable[[str], None] | None = None
@@ -152,7 +157,7 @@ class ToolRuntime:
         from ikigai.tools.approval.path_policy import PathScope
 
         own = tuple(str(Path(os.path.realpath(each))) for each in paths.own_folders())
-        place = PathScope(str(self.directory), own, self.environment.get("PATH", ""))
+        place = PathScope(str(self.directory), own, self.environment.get("PATH", ""), self._readable_folders)
         return ApprovalGate(place, Allowlist(self._allowed), StandingApprovals(approvals_file(), self.redaction.own))
 
     @property
@@ -164,6 +169,31 @@ class ToolRuntime:
             return _with_vendor_search(self._registry(_nowhere, _nothing, no_subagents).specs)
         own = (spec for spec in builtin_specs.builtin_specs() if self.brave_key or spec.name != "web_search")
         return _with_vendor_search(own)
+
+    def _readable_folders(self) -> tuple[str, ...]:
+        return tuple(str(each.folder) for each in self.skills.skills().values())
+
+    def skills_offer(self, memory: Memory, settings: ContextSettings) -> str:
+        """Return the list of skills of a turn that begins with this memory, as the setting has it; "" for none."""
+        off, max_tokens = ToolSelection.of(memory.settings).is_off(SKILLS_SET), settings.skills_tokens
+        can = self._enabled and memory.limits.tools and not off and max_tokens
+        known = self.skills.skills() if can else {}
+        wanted = {each.name: each.description for each in known.values() if each.by_model}
+        for name in settings.skills_off:
+            wanted.pop(name, None)
+        text, count = skills_setting(wanted, max_tokens)
+        if count < len(wanted):
+            self.skills.tell_left_out(len(wanted) - count, max_tokens)
+        self._offered_skills[memory.agent] = tuple(wanted)[:count]
+        return text
+
+    async def read_skill(self, agent: str, name: str) -> str:
+        """Return the instructions of a skill that an agent is offered. Raise LookupError, Rejected."""
+        offered = self._offered_skills.get(agent, ())
+        skill = (await asyncio.to_thread(self.skills.skills)).get(name) if name in offered else None
+        if skill is None:
+            raise LookupError(f"there is no skill {name!r}. Skills: {', '.join(offered) or 'none'}.")
+        return await asyncio.to_thread(self.skills.instructions, skill)
 
     def registry(self, whole: Whole, found: Found, subagents: Callable[[], Subagents], agent: str = "") -> Tools:
         """Return the tools of one agent: `whole` reads results in its log, `found` searches all logs.
@@ -188,6 +218,7 @@ class ToolRuntime:
             self.brave_key,
             lambda: self.gate,
             self.mcp,
+            partial(self.read_skill, agent),
         )
         return build_tools.build_registry(context, self._running(agent), whole, found, subagents)
 
@@ -232,6 +263,7 @@ class ToolRuntime:
             reserved = {*built_in, *RESERVED_TOOL_NAMES}
             tools, self.problems = await discover_tools(folders, self.directory, self.environment, reserved)
             self.external = tuple(tools)
+        self.skills = SkillLibrary(project)
         self.add_servers(project)
 
     def add_servers(self, project: Project | None) -> None:

@@ -13,6 +13,10 @@ from ikigai.core.commands.table import BY_NAME, COMMANDS
 from ikigai.core.errors import Rejected, closest_names
 
 NO_CHANGES: Mapping[str, tuple[str, ...]] = MappingProxyType({})
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
+OWN_HEADING = "Yours"
+MAX_OWN_NAMES = 40
+"""Names of the user's that the overview has."""
 ACTIONS_OF_COMMANDS = {
     "history": ("history",),
     "editor": ("editor",),
@@ -55,12 +59,19 @@ def format_command(command: CommandSpec, key_changes: Mapping[str, tuple[str, ..
     return "\n".join(filter(None, lines))
 
 
-def format_overview(columns: int) -> str:
-    """Return the names of all commands by group, in lines of at most `columns` cells."""
+def format_overview(columns: int, own: Mapping[str, str] = NO_NAMES) -> str:
+    """Return the names of all commands by group, in lines of at most `columns` cells; `own` are the user's names, each
+    with its help.
+    """
     wide = max(len(command.group) for command in COMMANDS) + 2
     rows = [*textwrap.wrap(INTRODUCTION, columns), ""]
-    for heading, group in groupby(COMMANDS, attrgetter("group")):
-        names = " ".join(f"/{command.name}" for command in group)
+    groups = {
+        heading: " ".join(f"/{command.name}" for command in group)
+        for heading, group in groupby(COMMANDS, attrgetter("group"))
+    }
+    if own:
+        groups[OWN_HEADING] = " ".join([f"/{name}" for name in own][:MAX_OWN_NAMES]) + " …" * (len(own) > MAX_OWN_NAMES)
+    for heading, names in groups.items():
         if columns < MIN_WIDE_COLUMNS:
             rows += [heading, *_filled(names, "  ", columns)]
         else:
@@ -69,18 +80,25 @@ def format_overview(columns: int) -> str:
     return "\n".join([*rows, "", *textwrap.wrap(FURTHER, columns)])
 
 
-def format_all(columns: int) -> str:
-    """Return a line for every command, by group, in lines of at most `columns` cells."""
-    return "\n\n".join(
-        "\n".join([heading, *(row for command in group for row in _row(command, columns))])
+def format_all(columns: int, own: Mapping[str, str] = NO_NAMES) -> str:
+    """Return a line for every command, and for `own` names of the user's, by group, in lines of at most `columns`
+    cells.
+    """
+    groups = {
+        heading: [(f"/{each.name} {each.argument}".strip(), each.help) for each in group]
         for heading, group in groupby(COMMANDS, attrgetter("group"))
+    }
+    if own:
+        groups[OWN_HEADING] = [(f"/{name}", help or "(no description)") for name, help in own.items()]
+    return "\n\n".join(
+        "\n".join([heading, *(row for typed, help in rows for row in _row(typed, help, columns))])
+        for heading, rows in groups.items()
     )
 
 
-def _row(command: CommandSpec, columns: int) -> Iterator[str]:
-    typed = f"/{command.name} {command.argument}".strip()
+def _row(typed: str, help: str, columns: int) -> Iterator[str]:
     column = min(28, columns // 3)
-    first, *others = _filled(command.help, " " * (column + 2), columns)
+    first, *others = _filled(help, " " * (column + 2), columns)
     if len(typed) + 2 > column or columns < MIN_WIDE_COLUMNS:
         yield from _filled(typed, "  ", columns)
         yield first

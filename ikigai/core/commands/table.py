@@ -193,6 +193,11 @@ COMMANDS: tuple[CommandSpec, ...] = (
         group="Tools", example="/mcp", related="tools trust", completes="mcp",
         more="`ikigai mcp add` adds a server. /SERVER:PROMPT sends one of its prompts, @SERVER:URI attaches one of its "
         "resources."),
+    CommandSpec("skills", "[on|off NAME]", "list your skills: tokens, use, and what is switched off",
+        group="Tools", example="/skills off release-notes", related="commands tools trust",
+        timing=CommandTiming.BLOCKING, print_mode=PrintMode.SHOW, completes="skills",
+        more="/NAME sends a skill's instructions with your message. Models are offered names and descriptions, and ask "
+        "for the rest. `ikigai skills check FOLDER` checks one."),
     CommandSpec("trust", "[yes|no [FOLDER]]", "show or set if this folder's AGENTS.md, tools and settings are used",
         group="Tools", example="/trust yes", related="approve init", timing=CommandTiming.BLOCKING, completes="trust",
         more="Alone: list the trusted folders. Trust does not include subfolders. Without FOLDER: this folder."),
@@ -212,7 +217,7 @@ COMMANDS: tuple[CommandSpec, ...] = (
         group="Program", example="/doctor", related="login status", completes="online",
         more="--online tests the keys with the providers. `ikigai doctor` does the same."),
     CommandSpec("commands", "", "list your own commands: files whose text is sent as a message",
-        group="Program", example="/commands", related="help init trust", timing=CommandTiming.QUEUED,
+        group="Program", example="/commands", related="help skills trust", timing=CommandTiming.QUEUED,
         more="NAME.md in the folder commands beside your configuration, or in .ikigai/commands of a trusted folder, "
         "makes /NAME. In it $ARGUMENTS stands for what is typed after the name, $1 to $9 for its words."),
     CommandSpec("editor", "", "write the message in your editor ($VISUAL, $EDITOR)",

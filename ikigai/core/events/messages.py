@@ -58,11 +58,12 @@ class DocumentKind(StrEnum):
     PAGE = "page"
     PDF = "pdf"
     RESOURCE = "resource"
+    SKILL = "skill"
 
 
 class Document(Record, frozen=True, tag="document"):
-    """A text that the user attached to a message: of a file, a folder's list of entries, a page from the web, or a
-    resource of an MCP server.
+    """A text that the user attached to a message: of a file, a folder's list of entries, a page from the web, a
+    resource of an MCP server, or a skill.
 
     `name` is the path or URL as the user wrote it. `whole` is the size of the file in bytes where `text` is only its
     beginning, else 0. `data` is a PDF of `pages` pages in base64, "" if it is too large to be sent.

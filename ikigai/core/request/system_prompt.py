@@ -1,4 +1,5 @@
-"""Compose the system prompt, with the project's instructions (AGENTS.md) as the setting `instructions`.
+"""Compose the system prompt, with the project's instructions (AGENTS.md) as the setting `instructions`, and the list
+of skills that models may ask for as the setting `skills`.
 
 The setting is the text as the model gets it, headed by a line that names the file; empty or missing for none. The
 setting `default_system` is the default system prompt as the last turn had it; the user's own (`system`) replaces it.
@@ -7,6 +8,7 @@ setting `default_system` is the default system prompt as the last turn had it; t
 from ikigai.core.events.events import Choices
 from ikigai.core.request.pins import frame_pin, list_pins
 from ikigai.core.text.sanitize import storable
+from ikigai.core.tools.skill_offer import SKILLS_KEY
 
 INSTRUCTIONS_KEY = "instructions"
 """The name of the setting."""
@@ -34,9 +36,10 @@ def with_instructions(below: Choices, value: str) -> Choices:
 
 
 def system_prompt(settings: Choices) -> str:
-    """Return the system prompt in force: the user's or the default one, the project's instructions, the pins, with
-    blank lines between.
+    """Return the system prompt in force: the user's or the default one, the project's instructions, the list of skills,
+    the pins, with blank lines between.
     """
     pinned = (frame_pin(pin) for pin in list_pins(settings))
-    parts = settings.get("system") or settings.get(DEFAULT_SYSTEM_KEY), settings.get(INSTRUCTIONS_KEY), *pinned
+    first = settings.get("system") or settings.get(DEFAULT_SYSTEM_KEY)
+    parts = first, settings.get(INSTRUCTIONS_KEY), settings.get(SKILLS_KEY), *pinned
     return "\n\n".join(str(part) for part in parts if part)

@@ -321,6 +321,12 @@ class McpToolsChanged(Record, frozen=True):
     value: str
 
 
+class SkillsChanged(Record, frozen=True):
+    """The list of skills that the turn which begins is offered is `value` (`core.tools.skill_offer`)."""
+
+    value: str
+
+
 class Offered(Record, frozen=True):
     """The tools of the run changed; the loop loads memory anew under them."""
 
@@ -369,6 +375,7 @@ Input: TypeAlias = (
     | InstructionsChanged
     | DefaultSystemChanged
     | McpToolsChanged
+    | SkillsChanged
     | Condensed
     | Outcome
     | Command
@@ -380,6 +387,7 @@ NEEDS_IDLE = (
     InstructionsChanged,
     DefaultSystemChanged,
     McpToolsChanged,
+    SkillsChanged,
     Condensed,
     *get_args(Command),
 )

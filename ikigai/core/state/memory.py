@@ -25,6 +25,7 @@ from ikigai.core.state.open_turn import AgentStatus, OpenTurn
 from ikigai.core.state.window import Turn, Window
 from ikigai.core.text import tokens
 from ikigai.core.tools.mcp_tools import MCP_SET, MCP_TOOLS_KEY, offered_specs
+from ikigai.core.tools.skill_offer import SKILLS_KEY, SKILLS_SET
 from ikigai.core.tools.tool_selection import EVERY_SET, EXTERNAL_SET, ToolSelection
 from ikigai.core.tools.vendor_search import REPLACED_TOOL, VENDOR_SEARCH
 
@@ -317,6 +318,8 @@ def offered_tools(memory: Memory) -> tuple[ToolSpec, ...]:
         tools = tuple([with_fitting_description(rule, each) if each.set in FOREIGN_SETS else each for each in known])
     selection = ToolSelection.of(memory.settings)
     off = selection.sets_off  # asked for with each turn of a replay: `is_off` for each tool takes five times as long
+    if not memory.settings.get(SKILLS_KEY):
+        off |= {SKILLS_SET}
     if EVERY_SET in off:
         return ()
     left_out = REPLACED_TOOL if memory.limits.vendor_search and VENDOR_SEARCH not in off else VENDOR_SEARCH

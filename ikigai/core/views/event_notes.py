@@ -132,6 +132,10 @@ def _setting(key: str, value: Value, origin: str) -> str:
             text = str(value or "")
             size = tokens.format_tokens(tokens.count_tokens("", "", len(text.encode())))
             return f"Project instructions: {f'{instructions_file(text)}, {size} tokens' if text else 'none'}"
+        case "skills":
+            from ikigai.core.tools.skill_offer import describe_skills  # most conversations have no skill
+
+            return describe_skills(str(value or ""))
         case "mcp_tools":
             from ikigai.core.tools.mcp_tools import describe_offer  # most conversations have no server
 

@@ -40,6 +40,8 @@ def known(kind: str, typed: str, memory: Memory | None, services: Services | Non
             return complete_files(typed)
         case "modes":
             return complete_modes()
+        case "skills":
+            return complete_skills(services, memory)
         case "marks" | "acts" | "code" | "pins" | "sets" | "turns":
             return _OF_MEMORY[kind](memory)
         case _:
@@ -110,6 +112,17 @@ def complete_tool_sets(memory: Memory | None) -> dict[str, str]:
         names_by_set.setdefault(tool.set, []).append(tool.name)
     rows = names_by_set.items()
     return {f"{'on' if selection.is_off(name) else 'off'} {name}": ", ".join(tools) for name, tools in rows}
+
+
+def complete_skills(services: Services | None, memory: Memory | None) -> dict[str, str]:
+    """Return completions of /skills: "on" for each skill that is off, "off" for each that is on."""
+    if not (services and memory):
+        return {}
+    from ikigai.app.skills.library import short_line
+
+    off = services.context_settings(memory).skills_off
+    found = services.skills.skills().values()
+    return {f"{'on' if each.name in off else 'off'} {each.name}": short_line(each.description) for each in found}
 
 
 def complete_modes() -> dict[str, str]:

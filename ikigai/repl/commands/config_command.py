@@ -28,6 +28,8 @@ COMMANDS_OF_KEYS: dict[KeyPath, str] = {
 
 
 BUDGET: KeyPath = ("context", "sliding_context_tokens")
+SKILLS_OFF: KeyPath = ("context", "skills_off")
+SKILLS_KEYS: tuple[KeyPath, ...] = (SKILLS_OFF, ("context", "skills_tokens"))
 
 
 async def run_config(session: Session, argument: str, profile: str | None) -> str:
@@ -68,6 +70,8 @@ def _apply(session: Session, path: KeyPath, written: Config) -> str:
         session.screen.bind_keys(now.key_changes)
     elif path == ("terminal", "status"):
         session.screen.show_status_parts(now.terminal.status)
+    elif path in SKILLS_KEYS and session.services:
+        session.services.use_config(now)
     else:
         command = COMMANDS_OF_KEYS.get(path)
         return "It takes effect at the next start." + (f" {command} changes it now." if command else "")

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 Ask = Callable[[Question], Awaitable[QuestionAnswer]]
 
 MCP_FILE = ".mcp.json"
-SHOWN_LINES, SHOWN_BYTES = 8, 4_000
-"""Lines and bytes of a changed text that the question about it shows."""
+SHOWN_LINES, SHOWN_BYTES, SHOWN_TEXTS = 8, 4_000, 20
+"""Lines and bytes of a changed text that the question about it shows, and the most texts."""
 
 
 async def run_approve(argument: str, memory: Memory, ask: Ask, key: str = "") -> str | inputs.Change:
@@ -156,7 +156,7 @@ async def ask_trust(
     names, tools = project.files, project.executables
     lines = (
         f"{clean_line(str(project.folder))} has {', '.join(brings)}.",
-        "If you trust it, models get its instructions and tools, and its settings can restrict them. "
+        "If you trust it, models get its instructions, skills and tools, and its settings can restrict them. "
         f"Nothing of it has been read yet{f', but {MCP_FILE}' * (MCP_FILE in brings)}.",
         *_executables_line(tools),
     )
@@ -178,10 +178,12 @@ async def ask_about_changes(project: Project, ask: Ask, withholds: Callable[[str
     if not (changes := project.changes()):
         return
     rows = [f"{_describe_change(project, name, own)}: {clean_line(name)}" for name, own in changes.items()]
+    heads = [own.head for name, own in changes.items() if name != MCP_FILE]
     lines = (
         f"In {clean_line(str(project.folder))}, since you trusted it:",
         *rows,
-        *(line for name, own in changes.items() if name != MCP_FILE for line in _first_lines(own.head)),
+        *(line for head in heads[:SHOWN_TEXTS] for line in _first_lines(head)),
+        *([f"… and {len(heads) - SHOWN_TEXTS:,} more files"] if len(heads) > SHOWN_TEXTS else []),
         *_server_lines(changes, withholds),
         *_executables_line([name for name in changes if name in project.executables]),
     )

@@ -7,6 +7,7 @@ commands about agents. Commands that change the agent's memory (/retry, /clear, 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from ikigai.agent.loop import AgentLoop
     from ikigai.app.commands.info_commands import CommandContext
+    from ikigai.app.commands.own_names import OwnNames
     from ikigai.app.run.services import Services
     from ikigai.core.state.memory import Memory
     from ikigai.repl.commands.agent_commands import AgentCommands
@@ -164,28 +166,44 @@ class ProgramCommands:
         else:
             self._view.print_text(mcp_command.run_mcp(servers, command.argument))
 
-    def is_own(self, name: str) -> bool:
-        """Return True if one of the user's own commands has this name."""
-        from ikigai.app.commands import own_commands
+    def _own_names(self) -> OwnNames:
+        from ikigai.app.commands.own_names import OwnNames, own_names_of
+        from ikigai.app.skills.library import SkillLibrary
 
-        return name in own_commands.command_files(self._session.services.project if self._session.services else None)
+        if (services := self._session.services) is None:  # a project may not be trusted yet
+            return OwnNames(None, SkillLibrary(), self._session.config.context.skills_off)
+        return own_names_of(services, self._session.memory)
+
+    def is_own(self, name: str) -> bool:
+        """Return True if one of the user's own commands, or a skill, has this name."""
+        return self._own_names().has(name)
 
     def complete_own(self) -> dict[str, str]:
-        """Return the user's own commands: a name with its arguments, and its help."""
-        from ikigai.app.commands import own_commands
-
-        found = own_commands.describe_commands(self._session.services.project if self._session.services else None)
-        return {f"{name} {each.argument}".rstrip(): each.help for name, each in found.items()}
+        """Return the user's own commands and skills: a name with its arguments, and its help."""
+        return {f"{name} {each.argument}".rstrip(): each.help for name, each in self._own_names().describe().items()}
 
     async def _list_or_send(self, command: ProgramCommand) -> None:
-        """List the user's own commands, or send one of them."""
+        """List the user's own commands, or send one of them, or a skill."""
         from ikigai.app.commands import own_commands
 
         services, _ = self._require_open()
         if command.argument:
-            self._router.send(own_commands.message_of(command.argument, services.project))
+            typed = await asyncio.to_thread(self._own_names().message_of, command.argument)
+            self._router.send(typed.text, documents=typed.documents)
         else:
             self._view.print_text(own_commands.format_commands(services.project))
+
+    async def _skills(self, command: ProgramCommand) -> None:
+        """List the skills, or switch one on or off."""
+        from ikigai.repl.commands import config_command, skills_command
+
+        services, memory = self._require_open()
+        if not command.argument:
+            await self._show(command)
+            return
+        off = services.context_settings(memory).skills_off
+        value = skills_command.switch(command.argument, services.skills.skills(), off)
+        self._view.print_text(await config_command.run_config(self._session, f"context.skills_off {value}", None))
 
     async def _answer(self, command: ProgramCommand) -> None:
         try:
@@ -368,6 +386,7 @@ HANDLERS: Mapping[str, Handler] = {
     "pin": ProgramCommands._pin,
     "quote": ProgramCommands._quote,
     "recall": ProgramCommands._recall,
+    "skills": ProgramCommands._skills,
     "status": ProgramCommands._status,
     "theme": ProgramCommands._theme,
     "tools": ProgramCommands._tools,

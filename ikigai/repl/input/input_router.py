@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ikigai.core.commands import table
@@ -18,6 +18,7 @@ from ikigai.repl.session import Session
 
 if TYPE_CHECKING:
     from ikigai.agent.loop import AgentLoop
+    from ikigai.core.events.messages import Document
 
 log = logging.getLogger(__name__)
 
@@ -66,15 +67,15 @@ class InputRouter:
             for text in self._active_agent.queue.take_before_open():
                 self._submit(text)
 
-    def send(self, text: str, kind: SendKind = inputs.Submitted) -> None:
-        """Send `text` as a message, even if it begins like a command."""
-        if _may_mention(text):
-            self.run_first(self._send_with_attachments(text, kind))
+    def send(self, text: str, kind: SendKind = inputs.Submitted, documents: Sequence[Document] = ()) -> None:
+        """Send `text` as a message, even if it begins like a command, with these documents."""
+        if documents or _may_mention(text):
+            self.run_first(self._send_with_attachments(text, kind, documents))
         else:
             self.route(kind(text))
 
-    async def _send_with_attachments(self, text: str, kind: SendKind) -> None:
-        """Send a message with what it mentions; if that cannot be attached, return it to the input."""
+    async def _send_with_attachments(self, text: str, kind: SendKind, documents: Sequence[Document]) -> None:
+        """Send a message with these documents and what it mentions; if that fails, return it to the input."""
         from ikigai.app.attachments import attachments
 
         to, services = self._active_agent.agent_loop, self._session.services
@@ -84,6 +85,7 @@ class InputRouter:
                 raise self._active_agent.refusal()
             servers = self._session.services.tool_runtime.server_names if self._session.services else ()
             local = await asyncio.to_thread(attachments.read_mentions, own_words(text), None, servers)
+            local = local._replace(parts=(*documents, *local.parts))
             self._can_stop = True
             if self._session.closing:  # nobody can be asked any more
                 self.interrupt()

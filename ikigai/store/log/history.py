@@ -9,6 +9,7 @@ from ikigai.core.errors import Rejected
 from ikigai.core.events.codec import SEARCHED_KINDS
 from ikigai.core.events.events import StoredEvent
 from ikigai.core.state.tool_results import TextEnds
+from ikigai.core.tools.skill_offer import SKILL_TOOL
 from ikigai.store.connection.driver_connection import Cursor
 from ikigai.store.log.reading import NO_LIMIT, decode_row, end_sizes
 from ikigai.store.sql import reading
@@ -16,6 +17,8 @@ from ikigai.store.sql import reading
 if TYPE_CHECKING:
     from ikigai.core.search.prompt_history import SentPrompt
 
+MAX_EVENTS_OF_USE = 500_000
+"""Newest events in which uses of skills are counted: a third of a second."""
 MESSAGES_PER_STATEMENT = 2_000
 """Messages of users that one statement looks through: about a hundredth of a second, for which others wait."""
 
@@ -46,6 +49,12 @@ async def read_prompts(cursor: Cursor, limit: int) -> list[str]:
     """Return the last prompts of users, over all agents: at most `limit` different texts, the newest first."""
     await cursor.execute(reading.PROMPTS, {"most": 4 * limit, "limit": limit}, prepare=False)
     return [text for (text,) in await cursor.fetchall()]
+
+
+async def read_skill_uses(cursor: Cursor) -> dict[str, tuple[int, float]]:
+    """Return how often each skill was used in the newest events of all agents, and when last in seconds since 1970."""
+    await cursor.execute(reading.SKILL_USES, {"most": MAX_EVENTS_OF_USE, "tool": SKILL_TOOL}, prepare=False)
+    return {name: (count, last) for name, count, last in await cursor.fetchall()}
 
 
 async def search_prompts(

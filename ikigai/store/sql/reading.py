@@ -108,6 +108,23 @@ select content from (
 group by content order by max(id) desc limit %(limit)s
 """
 
+# How often each skill was used in the newest events, and when last: by models, and by users who typed its name.
+SKILL_USES = r"""
+with newest as (
+  select kind, content, data, created_at from messages
+  where id > (select coalesce(max(id), 0) from messages) - %(most)s and kind in ('tool_call', 'user')
+), uses (name, created_at) as (
+  select substring(content from '"name"\s*:\s*"([^"\\]+)"'), created_at
+  from newest where kind = 'tool_call' and data ->> 'name' = %(tool)s
+  union all
+  select used #>> '{}', created_at
+  from newest, jsonb_path_query(data, '$.documents[*] ? (@.kind == "skill").name') used
+  where kind = 'user' and data ? 'documents'
+)
+select name, count(*), extract(epoch from max(created_at))::float8
+from uses where name is not null group by name
+"""
+
 # A stretch of the prompts that users typed, the newest first: those that match all `words`, or `loosely` in their first
 # letters, and a row with the place to go on from. The index messages_user serves it.
 SEARCH_PROMPTS = f"""

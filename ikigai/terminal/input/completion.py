@@ -10,7 +10,7 @@ from ikigai.core.events.record import Record
 
 Complete = Callable[[str, str], Iterable[str]]
 """A function that returns the values of an argument, as `ScreenHandler.complete` does."""
-SPACED_KINDS = ("marks", "files", "pins", "sets", "modes", "turns", "settings")
+SPACED_KINDS = ("marks", "files", "pins", "sets", "modes", "turns", "settings", "skills")
 """Kinds of arguments that may hold spaces."""
 
 MAX_CANDIDATES = 200

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
@@ -17,12 +17,20 @@ class PathScope(Record, frozen=True):
     """Scope of the model's work.
 
     `root` is the real path of the working directory; `own` the real paths of ikigai's configuration, data and log
-    folders; `path` the PATH that commands are run with.
+    folders; `path` the PATH that commands are run with. `readable` returns the real paths of folders elsewhere that the
+    user has given models to read, as those with skills; nothing in them is changed without a question.
     """
 
     root: str
     own: tuple[str, ...] = ()
     path: str = ""
+    readable: Callable[[], Iterable[str]] = tuple
+
+    def is_readable(self, path: str) -> bool:
+        """Return True if the path lies in a folder of `readable`, and is no file of ikigai's around that folder."""
+        is_own = overlaps(self.own, path)
+        within = (folder for folder in self.readable() if is_below(folder, path))
+        return any(not is_own or any(own != folder and is_below(own, folder) for own in self.own) for folder in within)
 
 
 PROTECTED_NAMES = Path(__file__).parent / "protected_names.toml"
@@ -49,12 +57,11 @@ def reading_doubts(scope: PathScope, path: str, given: str = "") -> tuple[str, .
     `given` is the absolute path that the user wrote: a file that is named as one outside needs no question for that.
     """
     is_secret_name = is_secret(scope.root, path) or (given and is_secret(scope.root, given))
+    is_outside, is_own = not is_below(scope.root, path), overlaps(scope.own, path)
+    is_free = (is_outside or is_own) and scope.is_readable(path)
     doubts = (
-        (
-            not is_below(scope.root, path) and is_below(scope.root, given or scope.root),
-            "is outside the working directory",
-        ),
-        (overlaps(scope.own, path), "is, or contains, a file of ikigai itself"),
+        (is_outside and is_below(scope.root, given or scope.root) and not is_free, "is outside the working directory"),
+        (is_own and not is_free, "is, or contains, a file of ikigai itself"),
         (is_secret_name, "looks like a file with keys or passwords"),
     )
     return tuple(why for is_doubtful, why in doubts if is_doubtful)
@@ -64,6 +71,8 @@ def protection_reason(scope: PathScope, path: str) -> str:
     """Return why a file is never changed without a question, as a clause; "" for an ordinary one."""
     if any(is_below(folder, path) for folder in scope.own):
         return "it belongs to ikigai itself"
+    if scope.is_readable(path):
+        return "it belongs to a skill"
     relative = relative_path(scope.root, path)
     folded = relative.casefold()
     for program, names in _protected_names():

@@ -149,7 +149,9 @@ def _by_mode(mode: ApprovalMode, call: ToolCall, effect: Effect, scope: PathScop
             return Allow("changes nothing")
         case EffectKind.READ:
             doubts = _find_doubts(effect, scope)
-            return AskUser((*_warnings(effect), *doubts)) if doubts else Allow("reads inside the working directory")
+            if doubts:
+                return AskUser((*_warnings(effect), *doubts))
+            return Allow("reads inside the working directory" if effect.inside else "reads files of a skill")
         case EffectKind.RUN if mode == ApprovalMode.AUTO and call.name in COMMAND_TOOLS:
             return _judge_command(effect, scope, allowlist)
         case _:
@@ -233,13 +235,19 @@ def _find_doubts(effect: Effect, scope: PathScope) -> tuple[str, ...]:
     if not effect.paths:
         doubts.append("It does not name its files.")
     elif not (effect.inside and all(is_below(scope.root, path) for path in effect.paths)):
-        doubts.append("It is outside the working directory.")
+        doubts += [] if _is_free(effect, scope) else ["It is outside the working directory."]
     for path in effect.paths:
         if effect.kind == EffectKind.EDIT and (why := protection_reason(scope, path)):
             doubts.append(f"Be careful: {why}.")
         elif effect.kind == EffectKind.READ:
             doubts += [f"It {why}." for why in reading_doubts(scope, path)]
     return tuple(dict.fromkeys((*doubts, *_hidden_text(effect))))
+
+
+def _is_free(effect: Effect, scope: PathScope) -> bool:
+    """Return True if the call only reads, in the working directory and folders that are readable as well."""
+    within = (is_below(scope.root, path) or scope.is_readable(path) for path in effect.paths)
+    return effect.kind is EffectKind.READ and all(within)
 
 
 def _hidden_text(effect: Effect) -> tuple[str, ...]:

@@ -78,6 +78,7 @@ MEANINGS: list[tuple[str, Meaning]] = [
     ("/copy 2", ProgramCommand("copy", "2")),
     ("/approve edits", ProgramCommand("approve", "edits")),
     ("/mcp restart x", ProgramCommand("mcp", "restart x")),
+    ("/skills off pdf", ProgramCommand("skills", "off pdf")),
     ("/trust yes", ProgramCommand("trust", "yes")),
     ("/tools off web", ProgramCommand("tools", "off web")),
     ("/cost", ProgramCommand("cost")),

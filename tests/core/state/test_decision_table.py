@@ -65,6 +65,7 @@ from ikigai.core.state.inputs import (
     RunTool,
     Send,
     SetMark,
+    SkillsChanged,
     StartTool,
     Steered,
     Submitted,
@@ -118,6 +119,7 @@ idle    | instruct           | settings(instructions)                           
 idle    | instruct nothing   |                                                           | idle    |
 idle    | describe           | settings(default_system)                                  | idle    |
 idle    | offer MCP tools    | settings(mcp_tools)                                       | idle    |
+idle    | offer skills       | settings(skills)                                          | idle    |
 idle    | rewind to 0        | rewind                                                    | idle    |
 idle    | rewind at the end  | refused: Nothing in the context comes after event 20.     | idle    |
 idle    | forget ids         | refused: These ids have not been previewed.            | idle    |
@@ -149,6 +151,7 @@ waiting | mail               | refused: The agent is busy (waiting for the model
 waiting | instruct           | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | describe           | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | offer MCP tools    | refused: The agent is busy (waiting for the model).       | waiting | call
+waiting | offer skills       | refused: The agent is busy (waiting for the model).       | waiting | call
 waiting | interrupt          | turn_end(interrupted)                                     | idle    |
 waiting | interrupt, words   | assistant! turn_end(interrupted)                          | idle    |
 waiting | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
@@ -213,6 +216,7 @@ tools   | mail               | refused: The agent is busy (running tools).      
 tools   | instruct           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | describe           | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | offer MCP tools    | refused: The agent is busy (running tools).               | tools   | start c1, run c2
+tools   | offer skills       | refused: The agent is busy (running tools).               | tools   | start c1, run c2
 tools   | interrupt          | turn_end(interrupted)                                     | idle    |
 tools   | interrupt, usage   | usage turn_end(interrupted)                               | idle    |
 tools   | used               | usage                                                     | tools   | start c1, run c2
@@ -436,6 +440,7 @@ INPUTS: dict[str, Callable[[Agent], Input]] = {
     "instruct nothing": lambda agent: InstructionsChanged(""),
     "describe": lambda agent: DefaultSystemChanged("Date: 1"),
     "offer MCP tools": lambda agent: McpToolsChanged('{"deferred":["files"]}'),
+    "offer skills": lambda agent: SkillsChanged("Skills:\n- pdf: Extracts text."),
     "submit nothing": lambda agent: Submitted(""),
     "submit a picture": lambda agent: Submitted("", (Image("image/png", "iVBO", 2, 1),)),
     "submit, recalled": lambda agent: Submitted("Do it.", recalled=RECALLED),
@@ -594,6 +599,7 @@ def test_every_input_that_needs_idle_is_refused_in_every_other_state() -> None:
             "instruct",
             "describe",
             "offer MCP tools",
+            "offer skills",
             "clear",
             "mark",
             "rewind",

@@ -72,6 +72,48 @@ def test_table_of_modes(what: Effect, expected: str):
     assert " ".join(named(judged(mode, what)) for mode in ApprovalMode) == expected
 
 
+SKILLS = ("/home/u/.agents/skills/pdf", "/home/u/.config/ikigai/skills/own", "/home/u")
+"""Folders that are readable; the last one holds ikigai's own files."""
+
+
+@pytest.mark.parametrize(
+    ("kind", "paths", "expected"),
+    [
+        (EffectKind.READ, ("/home/u/.agents/skills/pdf/references/a.md",), "runs"),
+        (EffectKind.READ, ("/home/u/.agents/skills/pdf", f"{ROOT}/a.py"), "runs"),
+        (EffectKind.READ, ("/home/u/.config/ikigai/skills/own/SKILL.md",), "runs"),
+        (EffectKind.READ, ("/home/u/.agents/skills/pdf/.env",), "asks"),
+        (EffectKind.READ, ("/home/u/.agents/skills/pdf/a.md", "/etc/passwd"), "asks"),
+        (EffectKind.READ, ("/home/v/.agents/skills/pdf/a.md",), "asks"),
+        (EffectKind.READ, ("/home/u/.config/ikigai/keys.json",), "asks"),
+        (EffectKind.READ, ("/home/u/.config/ikigai/config.toml",), "asks"),
+        (EffectKind.READ, ("/home/u/.config/ikigai/skills",), "asks"),
+        (EffectKind.EDIT, ("/home/u/.agents/skills/pdf/SKILL.md",), "asks"),
+        (EffectKind.EDIT, ("/home/u/.config/ikigai/skills/own/SKILL.md",), "asks"),
+    ],
+)
+def test_files_of_skills_are_read_and_not_changed_without_a_question(
+    kind: EffectKind, paths: tuple[str, ...], expected: str
+) -> None:
+    place = PathScope(ROOT, OWN, "/usr/bin:/bin", lambda: SKILLS)
+    verdict = decide_approval(ApprovalMode.EDITS, CALL, effect(kind, *paths, inside=False), place, Allowlist(), {})
+    assert named(verdict) == expected
+
+
+def test_skill_in_the_working_directory_is_not_changed_without_a_question():
+    place = PathScope(ROOT, OWN, "/bin", lambda: (f"{ROOT}/skill",))
+    for path, expected in ((f"{ROOT}/skill/x.sh", "asks"), (f"{ROOT}/skills", "runs")):
+        verdict = decide_approval(ApprovalMode.EDITS, CALL, effect(EffectKind.EDIT, path), place, Allowlist(), {})
+        assert named(verdict) == expected
+
+
+def test_script_of_a_skill_asks_in_every_mode_but_yolo():
+    place, run = PathScope(ROOT, OWN, "/bin", lambda: SKILLS), ToolCall("1", "shell", "{}")
+    what = effect(EffectKind.RUN, "sh /home/u/.agents/skills/pdf/x.sh")
+    for mode in (ApprovalMode.ASK, ApprovalMode.EDITS, ApprovalMode.AUTO):
+        assert isinstance(decide_approval(mode, run, what, place, Allowlist(), {}), AskUser)
+
+
 @pytest.mark.parametrize(
     "path",
     [

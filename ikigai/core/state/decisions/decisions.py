@@ -18,6 +18,7 @@
     InstructionsChanged       settings?             refused
     DefaultSystemChanged      settings?             refused
     McpToolsChanged           settings?             refused
+    SkillsChanged             settings?             refused
     Interrupted               usage?                assistant? usage? end
     Replied                   -                     (assistant | tool_call | tool_result)* usage end?
     Failed                    -                     assistant? usage? end | usage? settings
@@ -91,6 +92,7 @@ from ikigai.core.state.decisions.settings import (
     changed_default_system,
     changed_instructions,
     changed_mcp_tools,
+    changed_skills,
     chosen_settings,
     settings_of_run,
 )
@@ -134,6 +136,7 @@ from ikigai.core.state.inputs import (
     RunTool,
     Send,
     SetMark,
+    SkillsChanged,
     StartTool,
     Steered,
     Submitted,
@@ -280,6 +283,7 @@ def _decide_while_idle(
     | InstructionsChanged
     | DefaultSystemChanged
     | McpToolsChanged
+    | SkillsChanged
     | MailDelivered
     | Condensed
     | Command,
@@ -295,6 +299,8 @@ def _decide_while_idle(
             return changed_default_system(memory, storable(value))
         case McpToolsChanged(value):
             return changed_mcp_tools(memory, value)
+        case SkillsChanged(value):
+            return changed_skills(memory, storable(value))
         case MailDelivered(mails):
             senders = ", ".join(dict.fromkeys(mail.shown for mail in mails))
             message = UserMessage(join_messages(mails), sender=senders)

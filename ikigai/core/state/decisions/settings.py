@@ -11,6 +11,7 @@ from ikigai.core.state.effective_settings import RunProfile
 from ikigai.core.state.memory import Memory, offered_tools, replace
 from ikigai.core.text import tokens
 from ikigai.core.tools.mcp_tools import MCP_ORIGIN, MCP_TOOLS_KEY
+from ikigai.core.tools.skill_offer import SKILLS_KEY, SKILLS_ORIGIN
 
 if TYPE_CHECKING:
     from ikigai.core.request.default_prompt import Surroundings
@@ -29,7 +30,7 @@ def _differing(memory: Memory, own: Choices) -> tuple[Choices, dict[str, str]]:
     """Return the settings that these own choices change, and the origin of each."""
     resolved = memory.run.resolve(own)
     keys = {**memory.recorded, **resolved}  # a setting that no place names any more also ends
-    for key in (DEFAULT_SYSTEM_KEY, MCP_TOOLS_KEY):  # they go with the turns, not with the run
+    for key in (DEFAULT_SYSTEM_KEY, MCP_TOOLS_KEY, SKILLS_KEY):  # they go with the turns, not with the run
         keys.pop(key, None)
     changed = {key: resolved.get(key) for key in keys if memory.recorded.get(key) != resolved.get(key)}
     return changed, {key: memory.run.origin(key, own) for key in changed}
@@ -79,6 +80,13 @@ def changed_mcp_tools(memory: Memory, value: str) -> tuple[Event, ...]:
     if (memory.settings.get(MCP_TOOLS_KEY) or "") == value:
         return ()
     return (SettingsChanged({MCP_TOOLS_KEY: value or None}, {MCP_TOOLS_KEY: MCP_ORIGIN}),)
+
+
+def changed_skills(memory: Memory, value: str) -> tuple[Event, ...]:
+    """Return the change of the list of skills, if another one is offered."""
+    if (memory.settings.get(SKILLS_KEY) or "") == value:
+        return ()
+    return (SettingsChanged({SKILLS_KEY: value or None}, {SKILLS_KEY: SKILLS_ORIGIN}),)
 
 
 def chosen_settings(memory: Memory, values: Choices) -> tuple[Event, ...]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ikigai.config import Config
 
 _NAMES = (
-    *("agents", "completion", "config", "db", "doctor", "history", "login", "mcp", "models", "setup"),
+    *("agents", "completion", "config", "db", "doctor", "history", "login", "mcp", "models", "plugins", "setup"),
     *("skills", "usage"),
 )
 SUBCOMMANDS = tuple([name] for name in _NAMES)

@@ -25,6 +25,7 @@ from ikigai.cli.commands import (
     database_users,
     login,
     models,
+    plugin_commands,
     psql,
     purge,
     server_commands,
@@ -49,6 +50,7 @@ def build_parser(before: argparse.ArgumentParser, common: argparse.ArgumentParse
     models.add(commands, common)
     server_commands.add(commands, common)
     skill_commands.add(commands, common)
+    plugin_commands.add(commands, common)
 
     usage_report.add_command(commands, common).set_defaults(act=_usage)
     agents.add_command(commands, common).set_defaults(act=_agents)

@@ -8,6 +8,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 from ikigai.core.errors import ConfigError, IkigaiError, Rejected, StoreError
+from ikigai.system import paths
 
 if TYPE_CHECKING:
     import argparse
@@ -129,6 +130,13 @@ class Opening:
             else:
                 await permission_commands.ask_trust(project, brings, self._view.ask, withholds)
             self._screen.status.set_database_place("opening the database")
+        if paths.plugins_file().exists():
+            from ikigai.repl.commands import permission_commands
+
+            try:
+                await permission_commands.ask_about_plugins(self._view.ask)
+            except IkigaiError as error:
+                project.problems.append(str(error))
         return project
 
     async def open_rest(self) -> None:

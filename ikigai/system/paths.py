@@ -36,6 +36,11 @@ def data_dir() -> Path:
     return _xdg("XDG_DATA_HOME", ".local/share")
 
 
+def plugins_file() -> Path:
+    """Return the list of the plugins that the user has added."""
+    return data_dir() / "plugins.json"
+
+
 def state_dir() -> Path:
     """Return the folder of log files: `~/.local/state/ikigai` unless XDG_STATE_HOME says otherwise."""
     return _xdg("XDG_STATE_HOME", ".local/state")

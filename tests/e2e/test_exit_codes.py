@@ -14,6 +14,7 @@ import pytest
 from ikigai.cli import help_pages
 from ikigai.core.errors import EXIT_CODES, ExitCode
 from ikigai.store.schema import schema
+from tests.app.plugins.folders import write_plugin
 from tests.app.skills.folders import write_skill
 from tests.e2e.account import ECHO, WIRE, Account, Wire
 from tests.support.examples import walk
@@ -76,8 +77,21 @@ CASES: dict[str, list[Case]] = {
     "skills check": [
         (0, ("skills", "check", ".agents/skills/pdf"), {}),
         (0, ("skills", "check", ".agents/skills/pdf/SKILL.md"), {}),
-        (1, ("skills", "check", ".agents"), {}),
+        (1, ("skills", "check", "demo"), {}),
         (2, ("skills", "check", "nowhere"), {}),
+    ],
+    "plugins": [(0, ("plugins", "--help"), {}), (2, ("plugins",), {})],
+    "plugins add": [
+        (0, ("plugins", "add", "demo", "--yes"), {}),
+        (1, ("plugins", "add", ".agents", "--yes"), {}),
+        (2, ("plugins", "add", "demo"), {}),
+        (2, ("plugins", "add", "nowhere", "--yes"), {}),
+    ],
+    "plugins list": [(0, ("plugins", "list"), {}), (2, ("plugins", "list", "demo"), {})],
+    "plugins remove": [
+        (0, ("plugins", "remove", "demo"), {}),
+        (1, ("plugins", "remove", "demo"), {}),
+        (2, ("plugins", "remove"), {}),
     ],
     "models": [
         (0, ("models", "wire"), {"WIRE_KEY": "key"}),
@@ -253,7 +267,7 @@ def test_every_documented_code_is_shown_and_no_other():
 
 GROUPS = (
     ("agents", "db", "history"),
-    ("completion", "doctor", "login", "models", "setup", "usage", "config", "skills"),
+    ("completion", "doctor", "login", "models", "setup", "usage", "config", "skills", "plugins"),
 )
 """Groups of commands that find what `used` makes, and those that need a user alone."""
 
@@ -297,6 +311,7 @@ def test_code_of_a_command_that_needs_no_agent(account: Account, wire: Wire, who
     for name in ("other.txt", "other.png"):
         (account.home / name).write_text("something else\n")
     write_skill(account.home / ".agents/skills", "pdf")
+    write_plugin(account.home / "demo")
     wire.answers(failure(401, "no"))
     for group in GROUPS[1]:
         try_cases(account, group, {}, whole)

@@ -16,6 +16,7 @@ import pytest
 from ikigai.app.usage.usage_report import GROUPINGS
 from ikigai.core.commands import table
 from ikigai.core.commands.spec import PrintMode
+from tests.app.plugins.folders import write_plugin
 from tests.app.skills.folders import write_skill
 from tests.cli.test_help_pages import parsers
 from tests.e2e.account import ECHO, WIRE, Account, Wire, lines_of
@@ -109,6 +110,7 @@ SUBCOMMANDS: dict[str, tuple[str, ...]] = {
     "mcp test": ("mcp", "test", "--json"),
     "skills": ("skills", "list", "--json"),
     "skill": ("skills", "check", ".agents/skills/pdf", "--json"),
+    "plugins": ("plugins", "list", "--json"),
     "status": ("db", "status", "--json"),
     "migrate": ("db", "migrate", "--json"),
     "revive": ("agents", "revive", "ghost", "--json"),
@@ -123,6 +125,7 @@ def test_subcommands(used: Account):
     """All of one user: those that change the agents come behind those that show them."""
     assert used.run("mcp", "add", "scripted", "--", sys.executable, SCRIPT, "good").returncode == 0
     write_skill(used.home / ".agents/skills", "pdf")
+    assert used.run("plugins", "add", "--yes", str(write_plugin(used.home / "demo"))).returncode == 0
     for case, words in SUBCOMMANDS.items():
         user = forking(used) if words[0] == "mcp" else used
         result = user.run(*words, IKIGAI_MODEL="wire/x", WIRE_KEY="key")
@@ -329,6 +332,7 @@ REFUSED_SUBCOMMANDS: dict[str, tuple[int, tuple[str, ...], dict[str, str]]] = {
     "bad setting, servers": (2, ("mcp", "list"), {"IKIGAI_PRUNE_FRACTION": "much"}),
     "bad setting, skills": (2, ("skills", "list"), {"IKIGAI_PRUNE_FRACTION": "much"}),
     "no such skill": (2, ("skills", "check", "nowhere"), {}),
+    "bad setting, plugins": (2, ("plugins", "list"), {"IKIGAI_PRUNE_FRACTION": "much"}),
     "unknown server": (1, ("mcp", "test", "nowhere"), {}),
     "password in --db": (2, ("agents", "--db", "postgresql://u:secret@h/x"), {}),
 }

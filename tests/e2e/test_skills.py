@@ -2,13 +2,18 @@
 
 import json
 import re
+import sys
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ikigai.app.skills.library import LOOK_SECONDS
+from tests.app.plugins.folders import write_plugin
 from tests.app.skills.folders import write_skill
 from tests.e2e.account import WIRE, Account, Wire, figures_of
+from tests.e2e.test_mcp import SCRIPT, forking
 from tests.e2e.test_tools import TOOLS, answer, call, decisions, shell
 from tests.e2e.test_trust import answer as answer_trust
 from tests.e2e.test_trust import offered, system
@@ -65,7 +70,7 @@ def test_model_reads_a_skill_and_its_files_unasked_and_its_scripts_ask(account: 
     assert "there is no skill 'docx'. Skills: pdf." in missing
     assert "Run scripts/x.sh." in how and "SKILL.md" in files and ran.startswith("ran")
     assert [allowed for allowed, *_ in decisions(account)] == [True, True, False, False, True]
-    assert {by for _, by, _ in decisions(account)[:2]} == {"reads files of a skill"}
+    assert {by for _, by, _ in decisions(account)[:2]} == {"reads files of a skill or a plugin"}
     assert not (folder / "new.md").exists()
 
 
@@ -197,3 +202,102 @@ def test_skills_list_and_check_tell_by_their_exit_codes(account: Account):
     verdict = json.loads(checked.stdout)
     assert not verdict["valid"] and verdict["errors"] == ["The name 'Bad' must be in lower case."]
     assert account.run("skills", "check", "nowhere").returncode == 2
+
+
+def test_plugin_is_shown_added_used_asked_about_again_and_removed(account: Account, wire: Wire):
+    account = forking(account)
+    folder = write_plugin(
+        account.home / "demo",
+        servers={"good": {"type": "stdio", "command": "./bin/server", "args": ["${PLUGIN_DATA}"]}},
+        skills=("summarize", "translate"),
+    )
+    (folder / "bin").mkdir()
+    server = folder / "bin/server"
+    check = 'test -d "$PLUGIN_DATA" -a "$1" = "$PLUGIN_DATA"'
+    server.write_text(f"#!/bin/sh\n{check} && exec {sys.executable} {SCRIPT} good\n")
+    server.chmod(0o755)
+    unasked = account.run("plugins", "add", str(folder))
+    assert unasked.returncode == 2 and "--yes adds it" in unasked.stderr and "  summarize: " in unasked.stdout
+    assert account.run("plugins", "list").stdout.startswith("There are no plugins.")
+    with account.terminal("plugins", "add", str(folder)) as program:
+        program.wait_for("Add this plugin? [y/N]")
+        assert "good: ./bin/server ${PLUGIN_DATA}" in program.text()
+        program.type("y\r")
+        program.wait_for("The plugin demo was added")
+        assert program.ended() == 0
+    (record,) = [json.loads(line) for line in account.run("plugins", "list", "--json").stdout.splitlines()]
+    assert (record["skills"], record["servers"], record["changed"]) == (["summarize", "translate"], ["good"], False)
+    assert "(plugin demo)" in account.run("mcp", "list").stdout
+    tested = account.run("mcp", "test", "good")
+    assert tested.returncode == 0 and "good__add" in tested.stdout
+    account.run(*WIRE, "-p", "hello", **KEYED)
+    assert listed(wire) == ["- summarize: What summarize is for.", "- translate: What translate is for."]
+    assert "good__add" in offered(wire)
+
+    write_skill(folder / "skills", "summarize", description="Something else.")
+    printed = account.run(*WIRE, "-p", "hello", **KEYED)
+    assert "The plugin demo is not used: its content has changed since you added it." in printed.stderr
+    assert listed(wire) == [] and "good__add" not in offered(wire)
+    for key, skills in (("n", []), ("y", ["- summarize: Something else.", "- translate: What translate is for."])):
+        with account.terminal(*WIRE, env=KEYED, rows=40) as program:
+            program.wait_for("A plugin has changed since you added it. It brings now:")
+            program.wait_for("summarize: Something else.")
+            answer_trust(program, key, "Use the plugin demo as it is now?")
+            program.ready().say(f"answered {key}")
+            program.wait_for(f"● You said: answered {key}")
+            assert listed(wire) == skills
+            program.leave()
+    removed = account.run("plugins", "remove", "demo")
+    assert removed.returncode == 0 and str(folder) in removed.stdout
+    assert account.run("plugins", "remove", "demo").returncode == 1
+    account.run(*WIRE, "-p", "hello", **KEYED)
+    assert listed(wire) == []
+
+
+def test_broken_plugin_is_refused_in_words(account: Account):
+    folder = write_plugin(account.home / "demo", name="Bad Name")
+    refused = account.run("plugins", "add", "--yes", str(folder))
+    assert refused.returncode == 1 and "is not a plugin: plugin.json is not valid" in refused.stderr
+    assert account.run("plugins", "add", "--yes", "nowhere").returncode == 2
+    (folder / "plugin.json").write_text("{")
+    refused = account.run("plugins", "add", "--yes", str(folder))
+    assert refused.returncode == 1 and "is not a JSON object" in refused.stderr
+
+
+# ── the prefix of requests ──
+
+
+def test_fifty_turns_with_skills_and_a_plugin_begin_alike(account: Account, llmock: Any):
+    """The system prompt, the tools, and all earlier messages are sent as the same bytes, over several starts."""
+    for name in ("pdf", "docx", "notes"):
+        write_skill(shared(account), name, body=f"Follow {name}: $ARGUMENTS.\n")
+    plugin = write_plugin(account.home / "demo")
+    assert account.run("plugins", "add", "--yes", str(plugin)).returncode == 0
+    account.configure(
+        f'[providers.mock]\nbase_url = "{llmock.base_url("openai")}"\napi_key_env = "MOCK_KEY"\n'
+        "[context]\ndefault_system_prompt = false\n"
+    )
+    env, model = {**TOOLS, "MOCK_KEY": "a-key-of-the-mock"}, ("-m", "mock/gpt-4o")
+    for number in range(24):
+        if number in (3, 9, 15):
+            llmock.call_tool("skill", {"name": ("pdf", "docx", "summarize")[number // 6]})
+        llmock.reply(f"Answer {number}.")
+    account.say(*(f"Question {number}?" for number in range(24)), flags=model, **env)
+    llmock.reply("Noted.")
+    assert account.run(*model, "-c", "-p", "/notes it", **env).returncode == 0
+    for number in range(25):
+        llmock.reply(f"Later answer {number}.")
+    account.say(*(f"Later question {number}?" for number in range(25)), flags=model, **env)
+
+    bodies: list[dict[str, Any]] = [each.body for each in llmock.requests if each.path.endswith("completions")]
+    assert len(account.turns()) == 50 and len(bodies) == 53
+    assert [each for each in bodies[0]["messages"][0]["content"].splitlines() if each.startswith("- ")] == [
+        *(f"- {name}: What {name} is for." for name in ("docx", "notes", "pdf", "summarize"))
+    ]
+    heads = {json.dumps({key: value for key, value in body.items() if key != "messages"}) for body in bodies}
+    assert len(heads) == 1, "the tools and all settings are the same"
+    for before, after in pairwise(bodies):
+        assert json.dumps(after["messages"][: len(before["messages"])]) == json.dumps(before["messages"])
+    changed = [data["values"] for _, _, data in account.rows("settings") if "skills" in data["values"]]
+    assert len(changed) == 1, "the list is stored once"
+    llmock.assert_resilient(strict=True)

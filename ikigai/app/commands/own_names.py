@@ -12,6 +12,7 @@ from ikigai.core.commands.table import BY_NAME
 from ikigai.core.errors import Rejected
 from ikigai.core.events.messages import Document, DocumentKind
 from ikigai.core.state.inputs import Submitted
+from ikigai.system import paths
 
 if TYPE_CHECKING:
     from ikigai.app.project.trusted_project import Project
@@ -64,9 +65,12 @@ def own_names_of(services: Services, memory: Memory | None) -> OwnNames:
 
 def find_own_names(config: Config) -> OwnNames:
     """Return the names where no services are open."""
+    from ikigai.app.plugins.installed import usable_plugins
     from ikigai.app.project.trusted_project import make_project
     from ikigai.app.skills.library import SkillLibrary
 
     project = make_project()
     project.check_trust()
-    return OwnNames(project, SkillLibrary(project), with_profile(config, config.profile).context.skills_off)
+    plugins = usable_plugins([]) if paths.plugins_file().exists() else []
+    library = SkillLibrary(project, [each.skill_place for each in plugins])
+    return OwnNames(project, library, with_profile(config, config.profile).context.skills_off)

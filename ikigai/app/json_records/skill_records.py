@@ -1,4 +1,4 @@
-"""Objects about skills."""
+"""Objects about skills and plugins."""
 
 from __future__ import annotations
 
@@ -40,3 +40,15 @@ class SkillCheckRecord(PrintedRecord, tag="skill_check"):
     valid: bool
     errors: tuple[str, ...]
     warnings: tuple[str, ...]
+
+
+class PluginRecord(PrintedRecord, tag="plugin"):
+    """An installed plugin: `ikigai plugins list`. One whose content has changed is not used."""
+
+    name: str
+    version: str
+    folder: str
+    changed: bool
+    skills: tuple[str, ...]
+    servers: tuple[str, ...]
+    problems: tuple[str, ...]

@@ -1,7 +1,8 @@
-"""Find the skills of a run: of the user and of a trusted project.
+"""Find the skills of a run: of the user, of plugins, and of a trusted project.
 
-A skill is a folder with a SKILL.md. Of several with one name the first counts: a project's before the user's. A
-file is read again when it changes, and a project's only with the content that the user has agreed to.
+A skill is a folder with a SKILL.md. Of several with one name the first counts: a project's before the user's, these
+before a plugin's. A file is read again when it changes, and a project's and a plugin's only with the content that the
+user has agreed to.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -69,13 +70,14 @@ class Skill(NamedTuple):
 class SkillPlace(NamedTuple):
     """A folder with folders of skills, its name for people, and the function that reads a SKILL.md in it.
 
-    A file is read again under other `terms`.
+    A file is read again under other `terms`. Under `is_strict` a skill that is not valid is left out.
     """
 
     folder: Path
     shown: str
     read: Callable[[Path], bytes]
     terms: object = None
+    is_strict: bool = False
 
 
 def user_folder() -> Path:
@@ -104,8 +106,8 @@ class SkillLibrary:
     be used; the caller that shows them removes them.
     """
 
-    def __init__(self, project: Project | None = None) -> None:
-        self._project = project
+    def __init__(self, project: Project | None = None, plugins: Sequence[SkillPlace] = ()) -> None:
+        self._project, self._plugins = project, plugins
         self._read = dict[Path, tuple[Stamp, object, Skill | str]]()
         self._found: tuple[float, object, dict[str, Skill]] = 0.0, self, {}  # when, under which terms, what
         self._told, self.is_read = set[str](), False
@@ -118,6 +120,7 @@ class SkillLibrary:
                 yield SkillPlace(project.folder / name, name, partial(read_project_skill, project), project.approved)
         yield SkillPlace(user_folder(), str(user_folder()), read_own_skill)
         yield SkillPlace(Path.home() / SHARED_FOLDER, f"~/{SHARED_FOLDER}", read_own_skill)
+        yield from self._plugins
 
     def skills(self) -> dict[str, Skill]:
         """Return all skills by name, in the order in which models get them. They are looked up anew after a moment."""
@@ -199,6 +202,8 @@ def read_skill(folder: Path, place: SkillPlace) -> tuple[Skill, str]:
         raise Rejected(str(error), "") from None
     known = {name: value for name, value in fields.items() if name not in unknown_fields(fields)}
     errors = [each.rstrip(".") for each in find_errors(known, folder.name)]
+    if errors and place.is_strict:
+        raise Rejected(clean_line("; ".join(errors)), "")
     named = (unicodedata.normalize("NFKC", str(each).strip()) for each in (fields.get("name") or "", folder.name))
     name, description = next(filter(NAME.fullmatch, named), ""), str(fields.get("description") or "").strip()
     if not (name and description):

@@ -1,11 +1,11 @@
-"""Make the MCP servers of a run from the user's configuration and a trusted project's `.mcp.json`."""
+"""Make the MCP servers of a run from the user's configuration, a trusted project's `.mcp.json`, and plugins."""
 
 from __future__ import annotations
 
 import fnmatch
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,7 @@ from ikigai.tools.mcp.host_messages import ServerLaunch
 from ikigai.tools.mcp.servers import McpServer, McpServers
 
 if TYPE_CHECKING:
+    from ikigai.app.plugins.plugin import Plugin
     from ikigai.app.project.trusted_project import Project
 
 
@@ -40,6 +41,7 @@ def make_servers(
     environment: Mapping[str, str],
     secrets: Callable[[str], bool],
     problems: list[str],
+    plugins: Sequence[Plugin] = (),
 ) -> McpServers | None:
     """Return the servers that are switched on, or None. Sentences about unusable ones go to `problems`.
 
@@ -58,6 +60,16 @@ def make_servers(
             problems.append(f"{PROJECT_FILE} names the MCP server {name}, too: yours is used.")
         else:
             found[name] = server
+    for plugin in plugins:
+        from ikigai.app.plugins.plugin_servers import launch_server
+
+        for name, server in plugin.servers.items():
+            if name in found:
+                problems.append(f"The plugin {plugin.name} names the MCP server {name}, too: the other one is used.")
+                continue
+            launch = launch_server(name, server, plugin.folder, plugin.data, environment, login_file())
+            found[name] = McpServer(launch, f"plugin {plugin.name}", project=True)
+            paths.make_private(plugin.data)
     if found and importlib.util.find_spec("mcp") is None:
         problems.append(
             f"The MCP servers are not used: the package mcp is not installed. Install it with: {extra_command('mcp')}"

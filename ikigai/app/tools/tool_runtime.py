@@ -29,6 +29,7 @@ from ikigai.tools import builtin_specs
 from ikigai.tools.approval import standing_approvals
 
 if TYPE_CHECKING:
+    from ikigai.app.plugins.plugin import Plugin
     from ikigai.app.project.trusted_project import Project
     from ikigai.config.records import ContextSettings
     from ikigai.core.agents.subagent_port import Subagents
@@ -130,6 +131,7 @@ class ToolRuntime:
         self.external: tuple[ExternalTool, ...] = ()
         self.mcp: McpServers | None = None
         self.skills = SkillLibrary()
+        self._plugins: Sequence[Plugin] = ()
         self._offered_skills = dict[str, tuple[str, ...]]()  # by the agent
         self._offered: tuple[object, str] = None, ""  # the tools of MCP servers, and from which they follow
         self.problems: list[str] = []
@@ -171,7 +173,8 @@ class ToolRuntime:
         return _with_vendor_search(own)
 
     def _readable_folders(self) -> tuple[str, ...]:
-        return tuple(str(each.folder) for each in self.skills.skills().values())
+        skills = self.skills.skills().values()
+        return tuple(str(each.folder) for each in (*skills, *self._plugins))
 
     def skills_offer(self, memory: Memory, settings: ContextSettings) -> str:
         """Return the list of skills of a turn that begins with this memory, as the setting has it; "" for none."""
@@ -263,18 +266,24 @@ class ToolRuntime:
             reserved = {*built_in, *RESERVED_TOOL_NAMES}
             tools, self.problems = await discover_tools(folders, self.directory, self.environment, reserved)
             self.external = tuple(tools)
-        self.skills = SkillLibrary(project)
+        if paths.plugins_file().exists():
+            from ikigai.app.plugins.installed import usable_plugins
+
+            self._plugins = await asyncio.to_thread(usable_plugins, self.problems)
+        self.skills = SkillLibrary(project, [each.skill_place for each in self._plugins])
         self.add_servers(project)
 
     def add_servers(self, project: Project | None) -> None:
-        """Make the MCP servers that the configuration and a trusted project name; nothing of them is started yet."""
-        has_file = project is not None and project.trusted and (project.folder / MCP).exists()
-        if not self._enabled or not (self.config.mcp_servers or has_file):
+        """Make the MCP servers that the configuration, a trusted project and plugins name; none is started yet."""
+        has_any = project is not None and project.trusted and (project.folder / MCP).exists()
+        has_any = has_any or bool(self.config.mcp_servers) or any(each.servers for each in self._plugins)
+        if not (self._enabled and has_any):
             return
         from ikigai.app.tools.mcp_servers import make_servers
 
         withholds = self.redaction.withholds
-        self.mcp = make_servers(self.config, project, self.directory, self.environment, withholds, self.problems)
+        context = self.config, project, self.directory, self.environment, withholds, self.problems
+        self.mcp = make_servers(*context, self._plugins)
 
     def mcp_offer(self, memory: Memory) -> str:
         """Return the tools of MCP servers of a turn that begins with this memory, as the setting has them."""

@@ -145,15 +145,16 @@ def _list(servers: McpServers | None, as_json: bool) -> int:
 
 
 def _make(config: Config) -> McpServers | None:
-    """Return the servers of the configuration and of a trusted project; their problems are printed."""
+    """Return the servers of the configuration, of a trusted project and of plugins; their problems are printed."""
+    from ikigai.app.plugins.installed import usable_plugins
     from ikigai.app.project.trusted_project import make_project
     from ikigai.app.run.factories import make_tool_runtime
     from ikigai.app.tools.mcp_servers import make_servers
 
     project, runtime = make_project(), make_tool_runtime(config)
     project.check_trust()
-    withholds = runtime.redaction.withholds
-    servers = make_servers(config, project, runtime.directory, runtime.environment, withholds, runtime.problems)
+    context = config, project, runtime.directory, runtime.environment, runtime.redaction.withholds, runtime.problems
+    servers = make_servers(*context, usable_plugins(runtime.problems))
     for problem in (*project.problems, *runtime.problems):
         sys.stderr.write(f"ikigai: {clean_line(problem)}\n")
     return servers

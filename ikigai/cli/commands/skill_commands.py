@@ -24,7 +24,7 @@ def add(commands: Any, common: argparse.ArgumentParser) -> None:
         help="list skills, and check one",
         description="A skill is a folder with a SKILL.md: instructions for a kind of task, which models ask for when "
         "they need them, and which /NAME sends. Skills lie in ~/.agents/skills, in the folder skills beside your "
-        "configuration, and in .agents/skills, .claude/skills and .ikigai/skills of a trusted folder.",
+        "configuration, in plugins, and in .agents/skills, .claude/skills and .ikigai/skills of a trusted folder.",
     )
     actions = command.add_subparsers(dest="what", required=True)
     listed = actions.add_parser("list", parents=[common], help="list the skills that can be used here")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
@@ -193,6 +194,21 @@ async def ask_about_changes(project: Project, ask: Ask, withholds: Callable[[str
         _store_trust(project, {**project.approved, **project.digests(changes)})
     except ConfigError as error:
         raise ConfigError(error.what, f"{error.remedy} Or start ikigai again and answer n.") from None
+
+
+async def ask_about_plugins(ask: Ask) -> None:
+    """Ask about plugins whose content has changed since they were added; after a no they are left out. Raise
+    IkigaiError.
+    """
+    from ikigai.app.plugins.installed import add_plugin, changed_plugins
+    from ikigai.app.plugins.plugin import describe_plugin
+    from ikigai.app.plugins.plugin_digest import digest_of
+
+    for plugin in await asyncio.to_thread(changed_plugins):
+        digest = await asyncio.to_thread(digest_of, plugin.folder)
+        lines = ("A plugin has changed since you added it. It brings now:", *describe_plugin(plugin))
+        if (await ask(yes_or_no(f"Use the plugin {plugin.name} as it is now?", lines))).key == "y":
+            await asyncio.to_thread(add_plugin, plugin, digest)
 
 
 def _describe_change(project: Project, name: str, own: OwnFile) -> str:

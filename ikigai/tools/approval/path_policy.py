@@ -72,7 +72,7 @@ def protection_reason(scope: PathScope, path: str) -> str:
     if any(is_below(folder, path) for folder in scope.own):
         return "it belongs to ikigai itself"
     if scope.is_readable(path):
-        return "it belongs to a skill"
+        return "it belongs to a skill or to a plugin"
     relative = relative_path(scope.root, path)
     folded = relative.casefold()
     for program, names in _protected_names():

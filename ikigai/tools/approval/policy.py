@@ -151,7 +151,9 @@ def _by_mode(mode: ApprovalMode, call: ToolCall, effect: Effect, scope: PathScop
             doubts = _find_doubts(effect, scope)
             if doubts:
                 return AskUser((*_warnings(effect), *doubts))
-            return Allow("reads inside the working directory" if effect.inside else "reads files of a skill")
+            return Allow(
+                "reads inside the working directory" if effect.inside else "reads files of a skill or a plugin"
+            )
         case EffectKind.RUN if mode == ApprovalMode.AUTO and call.name in COMMAND_TOOLS:
             return _judge_command(effect, scope, allowlist)
         case _:

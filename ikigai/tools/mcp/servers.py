@@ -60,7 +60,7 @@ class McpServer(Record, frozen=True):
     """A configured server: its launch, and where the configuration names it.
 
     `approved` returns True for a tool that the user's configuration lets run without a question. `project` is True
-    where the project names it.
+    where a project or a plugin names it.
     """
 
     launch: ServerLaunch

@@ -101,8 +101,8 @@ def test_files_of_skills_are_read_and_not_changed_without_a_question(
 
 
 def test_skill_in_the_working_directory_is_not_changed_without_a_question():
-    place = PathScope(ROOT, OWN, "/bin", lambda: (f"{ROOT}/skill",))
-    for path, expected in ((f"{ROOT}/skill/x.sh", "asks"), (f"{ROOT}/skills", "runs")):
+    place = PathScope(ROOT, OWN, "/bin", lambda: (f"{ROOT}/plugin",))
+    for path, expected in ((f"{ROOT}/plugin/bin/server", "asks"), (f"{ROOT}/plugins", "runs")):
         verdict = decide_approval(ApprovalMode.EDITS, CALL, effect(EffectKind.EDIT, path), place, Allowlist(), {})
         assert named(verdict) == expected
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from tests.bench import histories
 from tests.bench.figures import Figure
 from tests.bench.histories import History
-from tests.bench.terminal import BARE, IKIGAI, PROMPT, Terminal, home, sample
+from tests.bench.terminal import BARE, IKIGAI, PROMPT, SKILLS, Terminal, home, sample
 
 
 def measure(quick: bool) -> list[Figure]:
@@ -14,6 +14,7 @@ def measure(quick: bool) -> list[Figure]:
     with histories.history(10) as history:
         figures = _running(history, rounds)
         figures += _with_servers(history, rounds)
+        figures += _with_skills(history, rounds)
     return [*figures, *_stopped(history, 1 if quick else 5)]
 
 
@@ -53,6 +54,18 @@ def _with_servers(history: History, rounds: int) -> list[Figure]:
     return [
         Figure("S1", "until keys are taken, three MCP servers", "s", keys, "none", base_keys, 1.05),
         Figure("S1", "until the last turns, three MCP servers", "s", turns, "none", base_turns, 1.05),
+    ]
+
+
+def _with_skills(history: History, rounds: int) -> list[Figure]:
+    """Compare a start with many skills of the user's with one without."""
+    with home(history) as without, home(history, SKILLS) as environ:
+        (starts, bases) = sample([lambda: start(environ), lambda: start(without)], rounds)
+    _, keys, turns = zip(*starts, strict=True)
+    _, base_keys, base_turns = zip(*bases, strict=True)
+    return [
+        Figure("S1", f"until keys are taken, {SKILLS} skills", "s", keys, "none", base_keys, 1.05),
+        Figure("S1", f"until the last turns, {SKILLS} skills", "s", turns, "none", base_turns, 1.05),
     ]
 
 

@@ -7,9 +7,9 @@ from tempfile import TemporaryDirectory
 
 from tests.bench import histories
 from tests.bench.figures import Figure
-from tests.bench.terminal import IKIGAI, Terminal, home
+from tests.bench.terminal import IKIGAI, SKILLS, Terminal, home
 
-FORBIDDEN = ("anthropic", "openai", "google.genai", "xllamacpp", "pydantic", "httpx", "rich.markdown")
+FORBIDDEN = ("anthropic", "openai", "google.genai", "xllamacpp", "pydantic", "httpx", "rich.markdown", "yaml")
 NEEDED = "import argparse, sys, tomllib, msgspec, prompt_toolkit; print(len(sys.modules))"
 MAX_MODULES_RATIO = 450 / 348
 """Permitted ratio of loaded modules to needed ones: counted with the versions of November 2026."""
@@ -17,7 +17,7 @@ MAX_MODULES_RATIO = 450 / 348
 
 def measure(quick: bool) -> list[Figure]:
     needed = [int(subprocess.run([sys.executable, "-c", NEEDED], capture_output=True, check=True).stdout)]
-    with histories.history(10) as history, home(history) as environ:
+    with histories.history(10) as history, home(history, SKILLS) as environ:
         loaded = _loaded(environ)
     found = sorted(name for name in loaded["keys"] if name in FORBIDDEN)
     told = f"forbidden modules there ({', '.join(found) or 'none'})"

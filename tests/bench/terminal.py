@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pexpect
 
+from tests.app.skills.folders import write_skill
 from tests.bench.generator import LAST_WORD, MODEL
 from tests.bench.histories import AGENT, History
 
@@ -17,6 +18,8 @@ PROMPT = "❯"
 KEY = "¤"
 """A typed character that no program writes by itself."""
 ROWS, COLUMNS = 30, 100
+SKILLS = 30
+"""Skills of a user who has many."""
 CHECKOUT = Path(__file__).parents[2]
 PATIENCE = 60
 """Seconds after which a missing output counts as an error."""
@@ -88,12 +91,14 @@ class Terminal:
 
 
 @contextmanager
-def home(history: History | None = None) -> Iterator[dict[str, str]]:
-    """Yield the environment of a user who has nothing but this history."""
+def home(history: History | None = None, skills: int = 0) -> Iterator[dict[str, str]]:
+    """Yield the environment of a user who has nothing but this history and so many skills."""
     with tempfile.TemporaryDirectory(prefix="ikigai-bench-") as folder:
         environ = {"PATH": os.environ["PATH"], "HOME": folder, "TERM": "xterm-256color", "LANG": "C.UTF-8"}
         if history:
             environ["XDG_DATA_HOME"] = str(history.data_home)
+        for number in range(skills):
+            write_skill(Path(folder, ".agents/skills"), f"skill-{number}", body="Do it step by step.\n" * 100)
         yield environ
 
 

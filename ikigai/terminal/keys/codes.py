@@ -12,11 +12,11 @@ ESC_KEY = Keys.ShiftEscape
 NEWLINE_KEY = Keys.ControlJ
 """Ctrl+J, and Enter with any modifier that the terminal reports."""
 
-_CSI_U = re.compile(  # a key as the kitty protocol reports it, with its alternate keys, event and text
+_CSI_U = (  # a key as the kitty protocol reports it, with its alternate keys, event and text
     r"\x1b\[(?P<code>\d{1,7})(?::(?P<shifted>\d{0,7}))?(?::(?P<base>\d{0,7}))?"
     r"(?:;(?P<modifiers>\d{0,7})(?::(?P<event>\d))?(?:;[\d:]*)?)?u"
 )
-_OTHER_KEY = re.compile(r"\x1b\[27;(?P<modifiers>\d{1,7});(?P<code>\d{1,7})~")  # xterm's modifyOtherKeys
+_OTHER_KEY = r"\x1b\[27;(?P<modifiers>\d{1,7});(?P<code>\d{1,7})~"  # xterm's modifyOtherKeys
 _NAMED = {8: Keys.ControlH, 9: Keys.ControlI, 13: Keys.ControlM, 27: ESC_KEY, 127: Keys.ControlH}
 _SHIFT, _ALT, _CTRL, _LOCKS = 1, 2, 4, 64 | 128
 _RELEASED = "3"
@@ -49,7 +49,7 @@ def press(char: str) -> Iterator[KeyPress]:
 
 def presses(sequence: str) -> Iterator[KeyPress]:
     """Return the key presses for a whole escape sequence; none for an unknown one."""
-    if match := _CSI_U.fullmatch(sequence) or _OTHER_KEY.fullmatch(sequence):
+    if match := re.fullmatch(_CSI_U, sequence) or re.fullmatch(_OTHER_KEY, sequence):
         found = {name: text or "" for name, text in match.groupdict().items()}
         if found.get("event") != _RELEASED:
             yield from _reported(found, (int(found["modifiers"] or 1) - 1) & ~_LOCKS)

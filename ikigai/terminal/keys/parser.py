@@ -31,9 +31,10 @@ TYPED_APART = 0.02
 
 ANSWER_TIMEOUT = 2.0
 """Seconds in which a terminal that answers at all does so: the beginning of an answer is held for so long."""
-_ANSWER = re.compile(r"\x1b(?:\]11;[^\x07\x1b]{0,64}(?:\x07|\x1b\\)|\[\?[\d;]{0,64}c)")
+# A pattern that is text is compiled with its first use: a plain key needs none of them.
+_ANSWER = r"\x1b(?:\]11;[^\x07\x1b]{0,64}(?:\x07|\x1b\\)|\[\?[\d;]{0,64}c)"
 """The color of the background (OSC 11), or the terminal's attributes (DA1)."""
-_PART = re.compile(r"\x1b\](?:1(?:1(?:;[?#:/rgbaA-F\da-f]{0,40}\x1b?)?)?)?\Z")
+_PART = r"\x1b\](?:1(?:1(?:;[?#:/rgbaA-F\da-f]{0,40}\x1b?)?)?)?\Z"
 
 _BEGIN, _END = "\x1b[200~", "\x1b[201~"
 _STRINGS = ("\x1b]", "\x1bP", "\x1bX", "\x1b^", "\x1b_")
@@ -52,12 +53,12 @@ _OPEN = re.compile(
 )
 _BROKEN = re.compile(r"\x1b(?:\[[0-?]*[ -/]*|.)", re.DOTALL)
 """The part to swallow of a sequence that goes on with what cannot belong to it."""
-_STRING = re.compile(r"\x1b[\]PX^_][^\x07\x1b\x9c\udc9c]*(?:\x07|\x1b\\|[\x9c\udc9c])", re.DOTALL)
+_STRING = r"\x1b[\]PX^_][^\x07\x1b\x9c\udc9c]*(?:\x07|\x1b\\|[\x9c\udc9c])"
 _C1 = "\x8f\x90\x98\x9b\x9d\x9e\x9f"
 """SS3, DCS, SOS, CSI, OSC, PM and APC as one character."""
 C1_BYTES = {chr(0xDC00 + ord(char)): char for char in _C1 + "\x9c"}
 """These controls, and ST, where they came as single bytes: in a paste these are no text."""
-_NO_TEXT = re.compile(f"[{''.join(C1_BYTES)}]")
+_NO_TEXT = f"[{''.join(C1_BYTES)}]"
 _TEXT = re.compile(r"[^\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]+")
 """Text with its tabs and line ends."""
 _FOCUS = {"\x1b[I": True, "\x1b[O": False}
@@ -158,13 +159,13 @@ class KeyParser:
         """
         joined, many = self._rest + text, len(text) > 1
         is_sequence = self._cut > 2
-        if _ANSWER.match(joined):
+        if re.match(_ANSWER, joined):
             return is_sequence or many
-        if _PART.match(joined):
+        if re.match(_PART, joined):
             is_awaited = at_once and time.monotonic() < self._until
             return is_awaited or (";" in self._rest and (many or at_once))
         if self._rest.startswith(_STRINGS):
-            return bool((is_sequence or many) and _STRING.match(joined))
+            return bool((is_sequence or many) and re.match(_STRING, joined))
         if match := _SEQUENCE.match(joined):
             return is_sequence or len(match[0]) > 3 or is_known(match[0])
         return is_sequence or (many and bool(_OPEN.match(joined)))
@@ -190,7 +191,7 @@ class KeyParser:
                 return
             elif match := _SEQUENCE.match(text, at):
                 self.focused = _FOCUS.get(match[0], self.focused)
-                if self._on_answer and _ANSWER.fullmatch(match[0]):
+                if self._on_answer and re.fullmatch(_ANSWER, match[0]):
                     self._on_answer(match[0])
                 yield from presses(match[0])
                 at = match.end()
@@ -248,7 +249,7 @@ class KeyParser:
 
     def _append_to_paste(self, text: str) -> None:
         assert self._paste is not None
-        text = text if text.isascii() else _NO_TEXT.sub("\ufffd", text)
+        text = text if text.isascii() else re.sub(_NO_TEXT, "\ufffd", text)
         self._paste.append(text[: self._room])
         self.dropped += max(len(text) - self._room, 0)
         self._room = max(self._room - len(text), 0)
@@ -267,9 +268,9 @@ class KeyParser:
         text = "".join(self._paste or [])
         self._paste, self._after, self._rest = None, None, ""
         if self._on_answer and time.monotonic() < self._until:  # it has got into what was pasted
-            for answer in _ANSWER.findall(text):
+            for answer in re.findall(_ANSWER, text):
                 self._on_answer(answer)
-            text = _ANSWER.sub("", text)
+            text = re.sub(_ANSWER, "", text)
         yield KeyPress(Keys.BracketedPaste, text.replace("\r\n", "\n").replace("\r", "\n"))
 
 

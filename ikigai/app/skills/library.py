@@ -125,7 +125,8 @@ class SkillLibrary:
     def skills(self) -> dict[str, Skill]:
         """Return all skills by name, in the order in which models get them. They are looked up anew after a moment."""
         terms = self._project.approved if self._project and self._project.trusted else None
-        if time.monotonic() < self._found[0] + LOOK_SECONDS and self._found[1] is terms:
+        began = time.monotonic()
+        if began < self._found[0] + LOOK_SECONDS and self._found[1] is terms:
             return self._found[2]
         found, unusable, seen = dict[str, Skill](), dict[str, None](), set[Path]()
         for place in self.places():
@@ -140,7 +141,8 @@ class SkillLibrary:
             if len(folders) > MAX_SKILLS:
                 unusable[f"Only the first {MAX_SKILLS:,} of {len(folders):,} skills in {place.shown} are used."] = None
         self._tell(list(unusable))
-        self._found, self.is_read = (time.monotonic(), terms, found), True
+        if began >= self._found[0]:  # else another thread has begun later, and may have seen more
+            self._found, self.is_read = (began, terms, found), True
         return found
 
     def tell_left_out(self, count: int, max_tokens: int) -> None:

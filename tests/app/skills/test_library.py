@@ -190,6 +190,24 @@ def test_what_was_found_counts_for_a_moment(shared: Path, monkeypatch: pytest.Mo
     assert [*skills.skills()] == ["pdf"]
 
 
+def test_what_a_slow_look_found_counts_from_its_beginning(shared: Path, monkeypatch: pytest.MonkeyPatch):
+    """The next look sees a change behind a file that was read within this one."""
+    monkeypatch.setattr(library, "LOOK_SECONDS", 0.05)
+    write_skill(shared, "pdf")
+    read = library.read_skill
+
+    def read_slowly(folder: Path, place: library.SkillPlace) -> tuple[library.Skill, str]:
+        found = read(folder, place)
+        time.sleep(0.1)
+        return found
+
+    monkeypatch.setattr(library, "read_skill", read_slowly)
+    skills = SkillLibrary()
+    assert [*skills.skills()] == ["pdf"]
+    write_skill(shared, "docx")
+    assert [*skills.skills()] == ["docx", "pdf"]
+
+
 def test_instructions_name_the_folder_and_its_files(shared: Path):
     folder = write_skill(shared, "pdf")
     for name in ("scripts/a.py", "references/b.md", ".hidden", "__pycache__/c.pyc"):

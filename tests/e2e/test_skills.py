@@ -109,7 +109,7 @@ def test_skills_are_listed_completed_typed_and_switched(account: Account, wire: 
         program.wait_for("Yours")
         program.wait_for("/manual /pdf")
         program.say("/skills off pdf")
-        program.wait_for('context.skills_off = ["pdf"] is in')
+        program.wait_for('The skill pdf is off. context.skills_off = ["pdf"] is in')
         program.wait_for("It is in effect now.")
         program.say("again")
         program.wait_for("Skills offered: clear, silent,")
@@ -120,7 +120,7 @@ def test_skills_are_listed_completed_typed_and_switched(account: Account, wire: 
         program.say("/skills off nothing")
         program.wait_for("There is no skill 'nothing'")
         program.say("/skills on pdf")
-        program.wait_for("context.skills_off is not set in")
+        program.wait_for("The skill pdf is on. context.skills_off is not set in")
         program.say("/clear")  # the program's own, whatever skills there are
         program.wait_for("Context cleared")
         program.leave()

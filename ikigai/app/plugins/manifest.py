@@ -57,6 +57,6 @@ def read_object(content: bytes, file: str, schema: str) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError(f"{file} is not a JSON object: {clean_line(str(error))}") from None
     if found.get("$schema") != SCHEMAS + schema:
-        named = clean_line(str(found.get("$schema", "no schema")))[:100]
-        raise ValueError(f"{file} is not of Agent Plugins 1.0.0: it names {named}")
+        named = clean_line(str(found.get("$schema", "no $schema")))[:100]
+        raise ValueError(f"{file} is not of Agent Plugins 1.0.0: it names {named}, not {SCHEMAS}{schema}")
     return found

@@ -10,7 +10,7 @@ from ikigai.app.json_records.record_fields import timestamp
 from ikigai.app.json_records.skill_records import SkillFields, SkillsRecord
 from ikigai.app.skills.library import Skill
 from ikigai.core.text import tokens
-from ikigai.core.tools.skill_offer import list_line
+from ikigai.core.tools.skill_offer import list_line, setting_tokens, skills_setting
 
 NO_USES: Mapping[str, tuple[int, float]] = MappingProxyType({})
 NO_SKILLS = (
@@ -18,6 +18,8 @@ NO_SKILLS = (
     ".ikigai/skills of a trusted folder, makes one."
 )
 MAX_NAME_COLUMNS = 30
+MAX_TOKENS = 1_000_000_000
+"""Room for any list: the largest value of the setting."""
 
 
 def skills_record(
@@ -55,10 +57,15 @@ def format_skills(record: SkillsRecord) -> str:
         return NO_SKILLS
     width = min(max(len(each.name) for each in record.skills), MAX_NAME_COLUMNS)
     rows = [row for each in record.skills for row in (_row(each, width), *(f"       {why}" for why in each.warnings))]
-    offered = sum(each.listed_tokens for each in record.skills if each.on)
-    size = f"{tokens.format_tokens(offered)} of {tokens.format_tokens(record.max_tokens)} tokens"
-    how = "/skills off NAME and /skills on NAME switch one."
-    return "\n".join((*rows, f"The list for models takes {size} ([context] skills_tokens). {how}"))
+    wanted = {each.name: each.description for each in record.skills if each.on and each.by_model}
+    listed, count = skills_setting(wanted, record.max_tokens)
+    taken, room = (tokens.format_tokens(each) for each in (setting_tokens(listed), record.max_tokens))
+    size = f"The list for models takes {taken} of {room} tokens ([context] skills_tokens)."
+    if left := len(wanted) - count:
+        size += f" It has no room for {left:,} of {len(wanted):,} skills."
+    elif listed != skills_setting(wanted, MAX_TOKENS)[0]:
+        size += " It cuts descriptions."
+    return "\n".join((*rows, f"{size} /skills off NAME and /skills on NAME switch one."))
 
 
 def _row(skill: SkillFields, width: int) -> str:

@@ -55,9 +55,14 @@ def listed_skills(value: str) -> list[str]:
     return [line[2:].partition(":")[0] for line in value.splitlines() if line.startswith("- ")]
 
 
+def setting_tokens(value: str) -> int:
+    """Return the tokens that the setting takes."""
+    return tokens.count_tokens("", "", len(value.encode()))
+
+
 def describe_skills(value: str) -> str:
     """Return the sentence about the list that the setting holds."""
-    size = tokens.format_tokens(tokens.count_tokens("", "", len(value.encode())))
+    size = tokens.format_tokens(setting_tokens(value))
     names = listed_skills(value)
     shown = [*names[:MAX_SHOWN], f"{len(names) - MAX_SHOWN:,} more"] if len(names) > MAX_SHOWN else names
     return f"Skills offered: {', '.join((*shown, f'{size} tokens')) if names else 'none'}"

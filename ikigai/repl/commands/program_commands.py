@@ -202,8 +202,9 @@ class ProgramCommands:
             await self._show(command)
             return
         off = services.context_settings(memory).skills_off
-        value = skills_command.switch(command.argument, services.skills.skills(), off)
-        self._view.print_text(await config_command.run_config(self._session, f"context.skills_off {value}", None))
+        value, said = skills_command.switch(command.argument, services.skills.skills(), off)
+        stored = await config_command.run_config(self._session, f"context.skills_off {value}", None)
+        self._view.print_text(f"{said} {stored}")
 
     async def _answer(self, command: ProgramCommand) -> None:
         try:

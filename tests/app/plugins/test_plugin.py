@@ -46,7 +46,7 @@ WRONG_NAMES = ("", "My-Plugin", "-start", "end-", "a--b", "a..b", "a_b", "a" * 6
     [
         (b"", "not a JSON object"),
         (b"[1]", "not a JSON object"),
-        (b'{"name": "demo"}', "names no schema"),
+        (b'{"name": "demo"}', r"names no \$schema, not https://agent-plugins.org/schemas/1.0.0/plugin.schema.json"),
         (manifest(**{"$schema": f"{SCHEMAS}mcp.schema.json"}), "not of Agent Plugins 1.0.0"),
         (manifest(**{"$schema": "https://agent-plugins.org/schemas/9.0.0/plugin.schema.json"}), "9.0.0"),
         (b"[" * 100_000, "not a JSON object"),
@@ -155,7 +155,7 @@ def test_names_that_no_tool_can_have_are_left_out(tmp_path: Path):
     ("content", "why"),
     [
         ("{", "not a JSON object"),
-        ('{"mcpServers": {}}', "names no schema"),
+        ('{"mcpServers": {}}', "names no $schema, not https://agent-plugins.org/"),
         (json.dumps({"$schema": f"{SCHEMAS}plugin.schema.json", "mcpServers": {}}), "not of Agent Plugins"),
         (json.dumps({"$schema": f"{SCHEMAS}mcp.schema.json"}), "mcpServers"),
         (json.dumps({"$schema": f"{SCHEMAS}mcp.schema.json", "mcpServers": []}), "mcpServers"),

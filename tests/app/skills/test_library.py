@@ -208,6 +208,24 @@ def test_what_a_slow_look_found_counts_from_its_beginning(shared: Path, monkeypa
     assert [*skills.skills()] == ["docx", "pdf"]
 
 
+def test_look_that_began_earlier_does_not_replace_a_later_one(shared: Path, monkeypatch: pytest.MonkeyPatch):
+    """Several threads look: one that is slow may have read what was there before."""
+    monkeypatch.setattr(library, "LOOK_SECONDS", 60)
+    write_skill(shared, "pdf")
+    skills, read = SkillLibrary(), library.read_skill
+
+    def look_meanwhile(folder: Path, place: library.SkillPlace) -> tuple[library.Skill, str]:
+        monkeypatch.setattr(library, "read_skill", read)
+        found = read(folder, place)
+        write_skill(shared, "docx")
+        assert [*skills.skills()] == ["docx", "pdf"]
+        return found
+
+    monkeypatch.setattr(library, "read_skill", look_meanwhile)
+    assert [*skills.skills()] == ["pdf"]
+    assert [*skills.skills()] == ["docx", "pdf"]
+
+
 def test_instructions_name_the_folder_and_its_files(shared: Path):
     folder = write_skill(shared, "pdf")
     for name in ("scripts/a.py", "references/b.md", ".hidden", "__pycache__/c.pyc"):

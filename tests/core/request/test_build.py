@@ -9,6 +9,7 @@ from ikigai.core.request.build import (
     NOT_RUN,
     OUTCOME_UNKNOWN,
     REPLY_PLACEHOLDERS,
+    UNKNOWN_OUTCOME,
     append_event,
     close_turn,
     distinguish_calls,
@@ -51,6 +52,8 @@ damaged = st.lists(
 @example((assistant(call("a"), call("a")),), frozenset())
 @example((assistant(call("a")), tool(result("a")), assistant(call("a")), tool(result("a", "y"))), frozenset())
 @example((tool(result("a")), user(), assistant(call("a"))), frozenset())
+@example((assistant(call("a")), user(), tool(result("a"))), frozenset())
+@example((assistant(call("a")), tool(result("a"), ToolResult("b", "found", name="look", hosted="s"))), frozenset())
 def test_any_sequence_comes_out_whole(messages: tuple[Message, ...], started: frozenset[str]) -> None:
     whole = pair_calls(messages, started)
     assert pair_calls(whole, started) == whole
@@ -193,3 +196,10 @@ def test_notice_counts_messages_and_is_silent_about_none() -> None:
     assert window_notice(0) is None
     assert window_notice(1) == user("[conversation truncated — 1 older message omitted]")
     assert window_notice(12) == user("[conversation truncated — 12 older messages omitted]")
+
+
+def test_hosted_call_without_its_result_gets_one() -> None:
+    asked = ToolCall("a", "look", hosted="s")
+    (closed,) = pair_calls((assistant(asked),), frozenset())
+    assert closed.blocks == (asked, ToolResult("a", UNKNOWN_OUTCOME, True, "look", hosted="s"))
+    assert pair_calls((assistant(asked),), frozenset(), is_open=True) == (assistant(asked),)

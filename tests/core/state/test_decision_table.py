@@ -673,6 +673,17 @@ def test_turn_fails_with_the_model_and_the_unknown_tools_that_it_keeps_calling()
     )
 
 
+def test_turn_fails_for_unknown_tools_also_after_known_ones() -> None:
+    agent = Agent(RunConfig(RUN.below, limits, encoder, tools=(ToolSpec("touch", "", "{}"),)))
+    agent.happen(Submitted("Do it."))
+    for n, name in enumerate(("touch", "ls", "ls")):
+        agent.reply(ToolCall(f"c{n}", name))
+        agent.happen(Approved(agent.job(StartTool)))
+        agent.happen(ToolDone(agent.job(RunTool), ToolResult(f"c{n}", "no", is_error=name == "ls")))
+    *_, end = agent.reply(ToolCall("c3", "ls"))
+    assert isinstance(end, ev.TurnEnded) and end.ending is ev.Ending.FAILED
+
+
 def test_turn_fails_for_unknown_tools_also_when_older_calls_were_dropped() -> None:
     agent = Agent(RunConfig({"model": "chat/tiny", "budget": 100_000}, limits, encoder))
     agent.happen(Submitted("Do it."))

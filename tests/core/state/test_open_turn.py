@@ -11,7 +11,7 @@ from ikigai.core.events.messages import Image, Message, Role, Text, Thinking, To
 from ikigai.core.request.model import ModelLimits
 from ikigai.core.state.effective_settings import RunConfig, WindowRules
 from ikigai.core.state.fold import empty_memory, evolve, replay
-from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, max_bytes
+from ikigai.core.state.open_turn import MAX_MESSAGE_BYTES, OpenTurn, max_bytes
 from ikigai.core.state.tool_results import ToolResultLimits
 from tests.core import worlds
 from tests.core.encoders import ENCODERS, encoder
@@ -114,3 +114,9 @@ messages = st.builds(
 def test_message_takes_no_more_than_its_upper_limit(message: Message) -> None:
     for each in ENCODERS.values():
         assert each.message(message) <= MAX_MESSAGE_BYTES + max_bytes(message.blocks)
+
+
+def test_pending_calls_stand_in_their_order() -> None:
+    calls = tuple((n, ToolCall(f"c{n}", "look")) for n in range(5))
+    opened = OpenTurn(1, 9, calls=calls, answered=frozenset({"c0", "c3"}))
+    assert [id for id, _ in opened.pending] == [1, 2, 4]

@@ -230,6 +230,8 @@ async def test_purged_events_are_not_recalled(database: Database, dsn: str):
         assert other.execute("select documents, stems from search_figures").fetchone() == (4, 5), (
             "[purged] is a word, too"
         )
+        lengths = b"".join(part for (part,) in other.execute("select lengths from search_segments").fetchall())
+        assert sum(map(bool, lengths)) == 4, "what was purged has none"
     assert not (await database.recall("sesamekey")).turns
     assert (await recalled(database, "doors"))[0] == "the door"
 

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 
 from ikigai.app.agents import agent_manager as manager
+from ikigai.app.agents import agent_services
 from ikigai.app.agents import agent_tree as kin
 from ikigai.app.agents.agent_manager import AgentManager, OpenAgent
 from ikigai.app.agents.buffered_view import BufferedView
@@ -88,6 +89,24 @@ async def said(database: Database, member: OpenAgent, kind: str) -> list[str]:
     with psycopg.connect(database._session._conninfo) as other:
         query = "select content from messages where agent_id = %s and kind = %s order by seq"
         return [text for (text,) in other.execute(query, (member.agent.id, kind)).fetchall()]
+
+
+async def test_agent_is_shown_before_its_loop_is_made(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The modules of the loop would hold up the last turns on the screen."""
+    made: list[str] = []
+    make_loop = agent_services.make_loop
+
+    def make(*arguments: object) -> object:
+        made.append("loop")
+        return make_loop(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(agent_services, "make_loop", make)
+    async with sailing(database) as manager:
+        open_agent = await manager.open(await manager.services.create("ann"))
+        assert (open_agent.memory.agent, open_agent.busy, open_agent.state) == (open_agent.agent.id, False, "idle")
+        assert not made
+        manager.start_loop(open_agent)
+        assert open_agent.agent_loop is open_agent.agent_loop and made == ["loop"]
 
 
 @pytest.mark.parametrize("turns", [6, pytest.param(250, marks=pytest.mark.long)])
